@@ -15,7 +15,8 @@ struct prefix {
 };
 
 struct counts {
-	__u64 bytes, packets;
+	__u64 bytes; // of IP packets, by their headers
+	__u64 packets;
 };
 
 struct sample {
@@ -66,6 +67,23 @@ struct {
 	__type(key, __u32);
 	__type(value, __u64);
 } samples_lost SEC(".maps");
+
+// Frames that may carry an IP packet that the parser did not find.
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} not_understood SEC(".maps");
+
+static __always_inline void count_not_understood(void)
+{
+	__u32 zero = 0;
+	__u64 *frames = bpf_map_lookup_elem(&not_understood, &zero);
+
+	if (frames)
+		*frames += 1;
+}
 
 static __always_inline __u32 *longest(void *trie, const __u8 *address)
 {

@@ -160,15 +160,13 @@ int fb_egress(struct bpf_raw_tracepoint_args *ctx)
 		captured = FB_WINDOW;
 	if (bpf_probe_read_kernel(look->window, captured, skb->data))
 		return 0;
-	if (!fb_look_at(look, captured, fb_tag_len(skb)))
+	__u32 size = BPF_CORE_READ(fb_shared(skb), gso_size);
+	if (!fb_look_at(look, captured, size ? len : 0))
 		return 0;
 	if (!(bundle = longest(&bundles, look->headers.dst)))
 		return 0;
-	__u32 size = BPF_CORE_READ(fb_shared(skb), gso_size);
 	if (size)
-		fb_look_segments(look, skb, len, size);
-	else
-		len = fb_packet_len(&look->headers, len);
+		fb_look_segments(look, skb, 0, len, size);
 	fb_look_count(look, len, *bundle);
 	return 0;
 }
@@ -237,14 +235,16 @@ int fb_classify(struct __sk_buff *ctx)
 	// No process changes the rates of classes any more: all packets pass without a class.
 	if (!fb_is_alive(coarse_time()))
 		return TC_ACT_UNSPEC;
-	if (!fb_parse(data, end, &h) || !(bundle = longest(&bundles, h.dst)))
+	__u32 whole = ctx->gso_size ? ctx->len : 0;
+	if (fb_parse(data, end, settings.framing, whole, &h) != FB_IP ||
+	    !(bundle = longest(&bundles, h.dst)))
 		return TC_ACT_UNSPEC;
 	if (*bundle >= MAX_BUNDLES)
 		return TC_ACT_UNSPEC;
 	ctx->tc_classid = *bundle + 1;
 	ctx->cb[0] = *bundle << 8 | class_of(*bundle, &h);
 	// A super-packet may be segmented by then, and each segment has a fingerprint of its own.
-	__u32 bytes = fb_packet_len(&h, ctx->len) + (ctx->vlan_present ? 4 : 0);
+	__u32 bytes = fb_ip_len(&h, ctx->len);
 	struct sampling *sampling = bpf_map_lookup_elem(&samplings, bundle);
 	noted++;
 	if (sampling && !ctx->gso_size && bytes <= 0xffff &&

@@ -327,24 +327,26 @@ static __always_inline int fb_parse_ethernet(void *data, void *data_end, __u32 *
 }
 
 // Parses a frame that begins as `framing` says. The answer is FB_IP, with `h` filled in, if it is or
-// carries a well-formed IP packet. `whole` is as in fb_parse_ip.
+// carries a well-formed IP packet. `whole` is the length of the frame if it is a super-packet, else 0.
 static __always_inline int fb_parse(void *data, void *data_end, __u32 framing, __u32 whole,
 				    struct fb_headers *h)
 {
-	__u32 offset = 0, version = 0;
+	__u32 offset = 0, expected = 0;
 
 	if (framing == FB_ETHERNET) {
-		int found = fb_parse_ethernet(data, data_end, &offset, &version);
+		int found = fb_parse_ethernet(data, data_end, &offset, &expected);
 		if (found != FB_IP)
 			return found;
 		offset = fb_forget(offset, *(__u8 *)data);
+		expected = fb_forget(expected, *(__u8 *)data);
 	}
-	if (!version) {
-		const __u8 *p = fb_at(data, data_end, offset, 1);
-		version = p ? *p >> 4 : 0;
-		if (version != 4 && version != 6)
-			return FB_UNKNOWN;
-	}
+	const __u8 *p = fb_at(data, data_end, offset, 1);
+	if (!p)
+		return FB_UNKNOWN;
+	__u32 version = *p >> 4;
+	if ((version != 4 && version != 6) || (expected && expected != version))
+		return FB_UNKNOWN;
+	whole = whole > offset ? whole - offset : 0;
 	return fb_parse_ip(data, data_end, offset, version, whole, h) ? FB_IP : FB_UNKNOWN;
 }
 

@@ -9,25 +9,40 @@
 #include "rules.h"
 #include "skb.h"
 
+// The offset of the IP header on devices without an Ethernet header. Some have an outer header of
+// their tunnel before it (GRE).
+static __always_inline __u32 network_offset(const struct sk_buff *skb)
+{
+	return BPF_CORE_READ(skb, head) + BPF_CORE_READ(skb, network_header) -
+	       BPF_CORE_READ(skb, data);
+}
+
 SEC("tc")
 int fb_ingress(struct __sk_buff *ctx)
 {
-	__u32 zero = 0, len = ctx->len, size = ctx->gso_size, *bundle;
+	__u32 zero = 0, len = ctx->len, size = ctx->gso_size, start = 0, *bundle;
 	struct look *look = bpf_map_lookup_elem(&looks, &zero);
-	__u32 captured = len < FB_WINDOW ? len : FB_WINDOW;
 	struct sk_buff *skb;
 
-	if (!look || !captured || bpf_skb_load_bytes(ctx, 0, look->window, captured))
+	// The context of a tc program is the packet itself.
+	if (settings.framing != FB_ETHERNET)
+		start = network_offset((const void *)ctx);
+	if (!look || start >= len)
 		return TC_ACT_UNSPEC;
-	if (!fb_look_at(look, captured, ctx->vlan_present ? 4 : 0))
+	len -= start;
+	__u32 captured = len < FB_WINDOW ? len : FB_WINDOW;
+	// For the verifier, which does not see that `len` is not zero.
+	__asm__ volatile("" : "+r"(captured));
+	if (!captured || captured > FB_WINDOW)
+		return TC_ACT_UNSPEC;
+	if (bpf_skb_load_bytes(ctx, start, look->window, captured))
+		return TC_ACT_UNSPEC;
+	if (!fb_look_at(look, captured, size ? len : 0))
 		return TC_ACT_UNSPEC;
 	if (!(bundle = bundle_of(&look->headers)))
 		return TC_ACT_UNSPEC;
-	// The context of a tc program is the packet itself.
-	if (!size)
-		len = fb_packet_len(&look->headers, len);
-	else if ((skb = fb_look_copy(look, ctx)))
-		fb_look_segments(look, skb, len, size);
+	if (size && (skb = fb_look_copy(look, ctx)))
+		fb_look_segments(look, skb, start, len, size);
 	fb_look_count(look, len, *bundle);
 	return TC_ACT_UNSPEC;
 }

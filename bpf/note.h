@@ -11,7 +11,7 @@
 struct fb_note {
 	__u32 class;  // within the bundle, for the filter below
 	__u32 number; // of this note: a packet that comes twice is one that the driver refused
-	__u32 what;   // the bundle, and in the lower half the bytes on the wire
+	__u32 what;   // the bundle, and in the lower half the bytes of the IP packet
 	__u32 fingerprint;
 	__u32 check;
 };

@@ -13,7 +13,10 @@ int fb_receivebox(struct xdp_md *ctx)
 	struct fb_headers h;
 	__u32 *bundle;
 
-	if (!fb_parse(data, end, &h) || !(bundle = bundle_of(&h)))
+	int found = fb_parse(data, end, FB_ETHERNET, 0, &h);
+	if (found == FB_UNKNOWN)
+		count_not_understood();
+	if (found != FB_IP || !(bundle = bundle_of(&h)))
 		return XDP_PASS;
 	struct sample s = { .bundle = *bundle };
 	struct counts *c = bpf_map_lookup_elem(&counts, &s.bundle);
@@ -21,7 +24,7 @@ int fb_receivebox(struct xdp_md *ctx)
 	if (!c || !sampling)
 		return XDP_PASS;
 
-	__u64 len = fb_packet_len(&h, end - data);
+	__u64 len = fb_ip_len(&h, end - data);
 	s.bytes = __sync_fetch_and_add(&c->bytes, len) + len;
 	s.packets = __sync_fetch_and_add(&c->packets, 1) + 1;
 	s.epoch = sampling->epoch;

@@ -14,17 +14,11 @@
 
 struct sk_buff {
 	unsigned int len, data_len;
-	__u32 vlan_all;
-	__u16 inner_transport_header;
+	__u16 inner_transport_header, network_header;
 	__u8 encapsulation : 1;
 	unsigned int end; // 64-bit kernels have offsets here, not pointers
 	unsigned char *head, *data;
 	char cb[48];
-} FB_KERNEL_TYPE;
-
-// Before Linux 6.2 one bit says whether a tag is stored beside the packet.
-struct sk_buff___before_6_2 {
-	__u8 vlan_present : 1;
 } FB_KERNEL_TYPE;
 
 struct skb_shared_info {
@@ -51,6 +45,7 @@ const volatile struct settings {
 	// The device to look at. Its index means something only within its network namespace.
 	__u32 device, namespace;
 	__u32 salt; // of notes, see note.h
+	__u32 framing; // of the device's frames: FB_ETHERNET or FB_BARE_IP
 } settings = { .gso_fixed_id = 1 << 3 };
 
 // The state while a packet is examined. It is too large for BPF's stack, so each CPU has one.
@@ -62,11 +57,12 @@ struct look {
 	__u64 key[2];         // of the bundle's fingerprints
 	struct sample sample; // what will be said of it, or of the segment that was reached
 	__u32 captured;       // bytes in the window
-	__u32 tag_len;        // of a VLAN tag that is kept beside the packet
-	__u32 payload_offset; // where a segment's payload starts, from the start of the frame
+	__u32 whole;          // the length of a super-packet's frame; 0: no super-packet
+	__u32 header_len;     // of each segment: its bytes from the IP header to the payload
 	__u32 payload_len;    // of all segments together
 	__u32 segment_size;   // payload of each but the last; 0: no super-packet
 	__u32 segments;       // how many packets it is on the wire
+	__u32 total;          // the bytes of these IP packets together
 	__u32 walk;           // how many of them have a known fingerprint, from the first
 	__u8 fixed_id, is_tunnel;
 };
@@ -83,7 +79,8 @@ __attribute__((noinline)) int fb_look_parse(struct look *look)
 {
 	if (!look || look->captured > FB_WINDOW)
 		return 0;
-	return fb_parse(look->window, look->window + look->captured, &look->headers);
+	return fb_parse(look->window, look->window + look->captured, settings.framing, look->whole,
+			&look->headers);
 }
 
 __attribute__((noinline)) int fb_look_fingerprint(struct look *look)
@@ -114,30 +111,22 @@ static __always_inline struct sk_buff *fb_look_copy(struct look *look, const voi
 	return bpf_probe_read_kernel(look->skb, size, skb) ? 0 : (void *)look->skb;
 }
 
-// The length of a VLAN tag that is stored beside the packet.
-static __always_inline __u32 fb_tag_len(const struct sk_buff *skb)
-{
-	if (bpf_core_field_exists(skb->vlan_all))
-		return skb->vlan_all ? 4 : 0;
-	const struct sk_buff___before_6_2 *old = (const void *)skb;
-	return BPF_CORE_READ_BITFIELD(old, vlan_present) ? 4 : 0;
-}
-
 static __always_inline struct skb_shared_info *fb_shared(const struct sk_buff *skb)
 {
 	return (void *)(skb->head + skb->end);
 }
 
 // The offset of the payload of the innermost transport, which segmentation divides; 0 if unknown.
+// The window begins at `start` in the packet.
 static __always_inline __u32 fb_gso_payload(struct look *look, const struct sk_buff *skb,
-					    __u32 type)
+					    __u32 start, __u32 type)
 {
 	__u32 transport = look->headers.transport_offset, protocol = look->headers.protocol;
 
 	if (type & FB_GSO_UDP) // leaves as fragments
 		return 0;
 	if (look->is_tunnel) {
-		transport = skb->inner_transport_header - (__u32)(skb->data - skb->head);
+		transport = skb->inner_transport_header - (__u32)(skb->data - skb->head) - start;
 		protocol = type & FB_GSO_UDP_L4 ? FB_UDP : FB_TCP;
 	}
 	if (protocol == FB_UDP)
@@ -148,21 +137,33 @@ static __always_inline __u32 fb_gso_payload(struct look *look, const struct sk_b
 	return len ? transport + len : 0;
 }
 
-// Computes the number of packets in a super-packet whose segments have `size` bytes of payload.
+// The bytes of a header for more than 64 KiB, which no segment has (BIG TCP): 8 or 0.
+static __always_inline __u32 fb_jumbo_header(struct look *look)
+{
+	__u32 offset = look->headers.network_offset;
+	const __u8 *ip = fb_at(look->window, look->window + look->captured, offset, 40);
+
+	if (look->headers.version != 6 || !ip || fb_be16(ip + 4) || ip[6] != 0)
+		return 0;
+	return 8;
+}
+
+// Computes the number of packets in a super-packet whose segments have `size` bytes of payload. The
+// window begins at `start` in the packet, and `len` bytes of the packet follow.
 static __always_inline void fb_look_segments(struct look *look, const struct sk_buff *skb,
-					     __u32 len, __u32 size)
+					     __u32 start, __u32 len, __u32 size)
 {
 	__u32 type = BPF_CORE_READ(fb_shared(skb), gso_type);
 
 	look->is_tunnel = BPF_CORE_READ_BITFIELD(skb, encapsulation);
 	look->fixed_id = !!(type & settings.gso_fixed_id);
-	__u32 payload = fb_gso_payload(look, skb, type);
+	__u32 payload = fb_gso_payload(look, skb, start, type);
 	// A super-packet that cannot be taken apart is counted as one packet and has no fingerprint.
 	look->walk = 0;
 	if (size == FB_GSO_BY_FRAGS || !payload || payload >= len)
 		return;
 	look->segment_size = size;
-	look->payload_offset = payload;
+	look->header_len = payload - look->headers.network_offset - fb_jumbo_header(look);
 	look->payload_len = len - payload;
 	look->segments = (len - payload + size - 1) / size;
 	// With a list of the packets that were received, only the first one's headers are here.
@@ -170,17 +171,21 @@ static __always_inline void fb_look_segments(struct look *look, const struct sk_
 }
 
 // Starts to examine a packet that begins with the `captured` bytes in the window. Returns 1 if it
-// is an IP packet, and sets its destination. It counts as one packet until `fb_look_segments`.
-static __always_inline int fb_look_at(struct look *look, __u32 captured, __u32 tag_len)
+// carries an IP packet. A super-packet has a length of `whole`, other packets 0. It counts as one
+// packet until `fb_look_segments`.
+static __always_inline int fb_look_at(struct look *look, __u32 captured, __u32 whole)
 {
 	look->captured = captured;
-	look->tag_len = tag_len;
+	look->whole = whole;
 	look->segment_size = 0;
 	look->segments = look->walk = 1;
-	return fb_look_parse(look);
+	int found = fb_look_parse(look);
+	if (found == FB_UNKNOWN)
+		count_not_understood();
+	return found == FB_IP;
 }
 
-// Moves to segment `i`. Returns its bytes on the wire.
+// Moves to segment `i`. Returns the bytes of its IP packet.
 static __always_inline __u32 fb_look_segment(struct look *look, __u32 i)
 {
 	__u32 offset = i * look->segment_size, left = look->payload_len - offset;
@@ -189,7 +194,7 @@ static __always_inline __u32 fb_look_segment(struct look *look, __u32 i)
 	look->segment.index = look->fixed_id ? 0 : i;
 	look->segment.offset = offset;
 	look->segment.payload_len = payload_len;
-	return look->payload_offset + payload_len + look->tag_len;
+	return look->header_len + payload_len;
 }
 
 // Whether the fingerprint of the segment can be computed. In a tunnel that needs the outer ID:
@@ -201,7 +206,7 @@ static __always_inline int fb_look_is_known(const struct look *look)
 	return !look->is_tunnel || (look->headers.version == 4 && id & 0xffff);
 }
 
-// Counts the packet for `bundle` and reports the boundary packets in it.
+// Counts the packet, in a frame of `len` bytes, for `bundle` and reports the boundary packets in it.
 static __always_inline void fb_look_count(struct look *look, __u32 len, __u32 bundle)
 {
 	struct counts *c = bpf_map_lookup_elem(&counts, &bundle);
@@ -210,10 +215,11 @@ static __always_inline void fb_look_count(struct look *look, __u32 len, __u32 bu
 
 	if (!c || !sampling)
 		return;
-	// Each segment after the first has headers and a tag of its own.
-	__u32 total = len + look->tag_len +
-		      (look->segments - 1) * (look->payload_offset + look->tag_len);
-	s->bytes = __sync_fetch_and_add(&c->bytes, total);
+	// Each segment has headers of its own. The sum is in the map, so that the verifier checks the
+	// following loop once for both.
+	look->total = look->segment_size ? look->payload_len + look->segments * look->header_len
+					 : fb_ip_len(&look->headers, len);
+	s->bytes = __sync_fetch_and_add(&c->bytes, look->total);
 	s->packets = __sync_fetch_and_add(&c->packets, look->segments);
 	s->bundle = bundle;
 	s->epoch = sampling->epoch;
@@ -225,7 +231,7 @@ static __always_inline void fb_look_count(struct look *look, __u32 len, __u32 bu
 	for (__u32 i = 0; i < FB_MAX_SEGMENTS; i++) {
 		if (i >= look->walk)
 			break;
-		s->bytes += look->segment_size ? fb_look_segment(look, i) : total;
+		s->bytes += look->segment_size ? fb_look_segment(look, i) : look->total;
 		s->packets++;
 		if (look->segment_size && !fb_look_is_known(look))
 			continue;

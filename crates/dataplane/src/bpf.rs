@@ -17,6 +17,7 @@ use libbpf_rs::{
 };
 
 use crate::error::Error;
+use crate::framing::Framing;
 use crate::netdev::Netdev;
 
 /// A compiled ELF object of BPF programs, with the name of its main program.
@@ -92,19 +93,22 @@ pub(crate) struct Settings {
     /// A number that differs in every load, by which the programs recognise their own notes in
     /// packets.
     pub(crate) salt: u32,
+    /// The framing of the device.
+    pub(crate) framing: Framing,
 }
 
 impl Settings {
-    /// Finds the settings of this kernel, without a device.
-    pub(crate) fn of_this_kernel() -> Self {
+    /// Finds the settings of this kernel, for any device with this framing.
+    pub(crate) fn of_this_kernel(framing: Framing) -> Self {
         // Its bit until Linux 6.17, for kernels without type information.
         let gso_fixed_id = kernel_enum("SKB_GSO_TCP_FIXEDID").unwrap_or(1 << 3);
-        Self { gso_fixed_id, device: (0, 0), salt: clock::now().0 as u32 }
+        Self { gso_fixed_id, device: (0, 0), salt: clock::now().0 as u32, framing }
     }
 
     /// Writes them into an object that is about to be loaded.
     pub(crate) fn write(self, open: &mut OpenObject) -> Result<(), libbpf_rs::Error> {
-        set_constants(open, &[self.gso_fixed_id, self.device.0, self.device.1, self.salt])
+        let Self { gso_fixed_id, device: (device, namespace), salt, framing } = self;
+        set_constants(open, &[gso_fixed_id, device, namespace, salt, framing.number()])
     }
 }
 

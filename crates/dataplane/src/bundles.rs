@@ -29,7 +29,7 @@ const NO_KEY: FingerprintKey = FingerprintKey([0; 2]);
 /// The bytes and packets of a bundle that have passed so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Bytes, including Ethernet headers.
+    /// Bytes of IP packets, by the lengths in their headers.
     pub bytes: Bytes,
     /// Packets on the wire: a super-packet counts as its segments.
     pub packets: u64,
@@ -146,9 +146,19 @@ impl Bundles {
 
     /// Counts the samples that were lost because the ring was full.
     pub(crate) fn samples_lost(&self) -> Result<u64, Error> {
-        let each_cpu = bpf::map(&self.object, "samples_lost")?
+        self.sum("samples_lost")
+    }
+
+    /// Counts the frames that may carry an IP packet which was not found.
+    pub(crate) fn not_understood(&self) -> Result<u64, Error> {
+        self.sum("not_understood")
+    }
+
+    /// Returns the sum of a counter that each CPU has.
+    fn sum(&self, name: &str) -> Result<u64, Error> {
+        let each_cpu = bpf::map(&self.object, name)?
             .lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY)
-            .map_err(|e| Error::bpf("reading the count of lost samples", e))?;
+            .map_err(|e| Error::bpf(format!("reading the counter {name}"), e))?;
         Ok(each_cpu.unwrap_or_default().iter().map(|raw| u64_at(raw, 0)).sum())
     }
 }

@@ -68,9 +68,19 @@ pub enum Error {
     Kernel(&'static str),
     /// The interface is no Ethernet device.
     #[error(
-        "interface `{0}` is no Ethernet device: boxes cannot use tunnels yet (put the box where the site's packets are not in the tunnel, on an Ethernet device)"
+        "interface `{0}` is no Ethernet device, which a box in user space needs: use `forebay site`, or `dataplane = \"kernel\"`, which work on tunnels"
     )]
     NotEthernet(String),
+    /// The packets of the interface begin with neither an Ethernet header nor an IP header.
+    #[error(
+        "interface `{interface}` has neither Ethernet frames nor plain IP packets (its hardware type is {hardware}; a GRE tunnel needs a remote address): boxes cannot use it"
+    )]
+    Framing {
+        /// The interface's name.
+        interface: String,
+        /// The interface's hardware type (`ARPHRD_…`).
+        hardware: u16,
+    },
     /// The process lacks a right.
     #[error("{0} needs root (CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF): run it with sudo")]
     Permission(&'static str),

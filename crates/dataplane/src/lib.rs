@@ -18,6 +18,7 @@ mod ethtool;
 #[cfg(test)]
 #[path = "../../wire/tests/common/mod.rs"]
 mod frames;
+mod framing;
 mod heartbeat;
 mod injector;
 mod ioctl;
@@ -40,6 +41,7 @@ pub use drops::{KernelDrops, Totals};
 pub use error::Error;
 pub use ethtool::Feature;
 pub use forebay_wire::FingerprintKey;
+pub use framing::Framing;
 pub use heartbeat::SILENCE;
 pub use injector::Injector;
 pub use netdev::Netdev;

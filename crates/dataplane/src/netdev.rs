@@ -10,6 +10,7 @@ use forebay_system::NameLock;
 use crate::bpf::{self, XdpSupport};
 use crate::error::{Error, last};
 use crate::ethtool::{self, Feature};
+use crate::framing::Framing;
 use crate::ioctl::ioctl;
 use crate::pool::Pool;
 
@@ -29,7 +30,9 @@ pub struct Netdev {
     /// The number of receive queues.
     pub queues: u32,
     up: bool,
-    ethernet: bool,
+    /// The hardware type (`ARPHRD_…` of `linux/if_arp.h`), and the framing if it is known.
+    hardware: u16,
+    framing: Option<Framing>,
 }
 
 impl Netdev {
@@ -65,7 +68,8 @@ impl Netdev {
             addresses: addresses(name)?,
             queues: ethtool::receive_queues(name),
             up: i32::from(flags) & libc::IFF_UP != 0,
-            ethernet: kind == libc::ARPHRD_ETHER || kind == libc::ARPHRD_LOOPBACK,
+            hardware: kind,
+            framing: Framing::of(kind, is_multipoint(name)?),
         })
     }
 
@@ -95,7 +99,16 @@ impl Netdev {
     /// # Errors
     /// [`Error::NotEthernet`] if they do not.
     pub fn check_ethernet(&self) -> Result<(), Error> {
-        if self.ethernet { Ok(()) } else { Err(Error::NotEthernet(self.name.clone())) }
+        if self.is_ethernet() { Ok(()) } else { Err(Error::NotEthernet(self.name.clone())) }
+    }
+
+    /// Returns what the device's packets begin with.
+    ///
+    /// # Errors
+    /// [`Error::Framing`] if it is neither an Ethernet header nor an IP header.
+    pub fn framing(&self) -> Result<Framing, Error> {
+        let unknown = || Error::Framing { interface: self.name.clone(), hardware: self.hardware };
+        self.framing.ok_or_else(unknown)
     }
 
     /// Reserves the interface for this process, against a second process of Forebay.
@@ -111,7 +124,7 @@ impl Netdev {
 
     /// Whether frames of the interface begin with an Ethernet header.
     pub fn is_ethernet(&self) -> bool {
-        self.ethernet
+        self.framing == Some(Framing::Ethernet)
     }
 
     /// Whether a frame is for this machine's own network stack: it has the interface's MAC address,
@@ -180,6 +193,22 @@ impl Netdev {
     }
 }
 
+/// Whether interface `name` is a tunnel that has no address of the other end. Devices that are no
+/// tunnels have an address that all of them share.
+fn is_multipoint(name: &str) -> Result<bool, Error> {
+    let mut found = false;
+    each_address(name, |family, entry| {
+        if family == libc::AF_PACKET && !entry.ifa_ifu.is_null() {
+            // SAFETY: for AF_PACKET, glibc and musl give the link-layer address of all hosts, or
+            // that of the tunnel's other end, as a `sockaddr_ll`.
+            let all = unsafe { &*entry.ifa_ifu.cast::<libc::sockaddr_ll>() };
+            let address = all.sll_addr.iter().take(all.sll_halen.into());
+            found = address.clone().count() > 0 && address.copied().all(|byte| byte == 0);
+        }
+    })?;
+    Ok(found)
+}
+
 /// Lists the IP addresses of interface `name`.
 fn addresses(name: &str) -> Result<Vec<IpAddr>, Error> {
     let mut found = Vec::new();
@@ -241,7 +270,8 @@ mod tests {
             addresses: vec!["10.0.0.1".parse().unwrap(), "fd00::1".parse().unwrap()],
             queues: 1,
             up: true,
-            ethernet: true,
+            hardware: libc::ARPHRD_ETHER,
+            framing: Some(Framing::Ethernet),
         }
     }
 

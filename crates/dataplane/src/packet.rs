@@ -18,7 +18,7 @@ pub struct Packet {
     marked: bool,
     /// The time of arrival.
     pub arrived: Nanos,
-    /// The bytes that both boxes count: those of the frame without padding.
+    /// The bytes that both boxes count: those of the IP packet, by its header.
     pub counted: Bytes,
     /// The index of its bundle, or of the port where it arrived.
     pub source: u8,
@@ -35,7 +35,7 @@ impl Packet {
         let len = frame.len();
         Self {
             len: Bytes(len as u64),
-            counted: Bytes(headers.map_or(len, |h| h.packet_len(len)) as u64),
+            counted: Bytes(headers.map_or(len, |h| h.ip_len(len)) as u64),
             frame,
             flow_hash: headers.map_or(0, Headers::flow_hash),
             ecn,

@@ -14,7 +14,7 @@ use forebay_dataplane::kernel::EgressObserver;
 use forebay_dataplane::{BundleRule, Counts, Hook, Netdev, Sample, Sampler};
 use forebay_system::clock;
 use forebay_units::{Bytes, Nanos};
-use namespace::{has_root, run, within};
+use namespace::{has_root, run};
 use sites::{FROM, KEY, Sites, TO, host, prefixes};
 
 /// What one place saw.
@@ -147,7 +147,7 @@ fn padding_is_counted_nowhere() {
             sites.padded(version, 4, 18);
         }
     });
-    let bytes = [20, 40].map(|ip| 14 + ip + 8 + 4).iter().sum();
+    let bytes = [20, 40].map(|ip| ip + 8 + 4).iter().sum();
     assert_eq!(left.counts, Counts { bytes: Bytes(bytes), packets: 2 });
     for seen in &arrived {
         assert_eq!(seen.counts, left.counts);
@@ -193,7 +193,7 @@ fn bundles_and_epochs_change_while_packets_leave() {
     observer.set_bundles(&bundles).unwrap();
     assert_eq!(send(&mut observer), 0, "no epoch size, no boundaries");
     assert_eq!(observer.counts(1999).unwrap().packets, 256);
-    assert_eq!(observer.counts(1999).unwrap().bytes.0, 256 * 142);
+    assert_eq!(observer.counts(1999).unwrap().bytes.0, 256 * 128);
     observer.set_key(1999, KEY).unwrap();
     observer.set_epoch(1999, 16).unwrap();
     let sixteenth = send(&mut observer);
@@ -231,22 +231,42 @@ fn a_full_ring_loses_reports_and_says_how_many() {
     assert!(lost > 1000, "{lost}");
 }
 
+/// BIG TCP: super-packets of more than 64 KiB, whose length is in a header that no segment has. All
+/// segments of one have the time of their super-packet.
 #[test]
-fn devices_that_it_cannot_be_on_are_refused() {
+fn super_packets_of_more_than_64_kib_are_seen_as_their_segments() {
     if !has_root() {
         return;
     }
-    let sites = Sites::new();
-    let a = sites.from.0.clone();
-    run(&format!("ip -n {a} tuntap add tun0 mode tun"));
-    let attach = |device: &'static str| {
-        within(&a, move || {
-            EgressObserver::attach(&Netdev::find(device).unwrap()).err().map(|e| e.to_string())
-        })
-    };
-    let error = attach("tun0").unwrap();
-    assert!(error.contains("`tun0` is no Ethernet device"), "{error}");
-    assert_eq!(attach("eth0"), None, "others are not");
+    for noted in [false, true] {
+        let sites = Sites::new();
+        let all = [(&sites.from, "eth0"), (&sites.router, "fbl"), (&sites.router, "fbr")];
+        for (place, device) in all.into_iter().chain([(&sites.to, "eth0")]) {
+            let sizes = "gso_max_size 190000 gro_max_size 190000";
+            run(&format!("ip -n {} link set {device} {sizes}", place.0));
+        }
+        namespace::enter(&sites.router.0);
+        let rule = BundleRule {
+            sources: prefixes(&FROM),
+            destinations: prefixes(&TO),
+            key: KEY,
+            epoch: 1,
+        };
+        let at_router = Netdev::find("fbl").unwrap();
+        let mut at_router = Sampler::attach_at(&at_router, &[rule], Hook::Tc).unwrap();
+        let (left, _) = observe_below(&sites, noted, &[], |sites| sites.bulk(1, 2 << 20));
+        let mut samples = Vec::new();
+        at_router.poll(|s| samples.push(s)).unwrap();
+        let arrived = Seen { samples, counts: at_router.counts(0).unwrap() };
+        let mut of_time = BTreeMap::<_, u32>::new();
+        left.samples.iter().for_each(|s| *of_time.entry(s.time.0).or_default() += 1);
+        let most = of_time.values().max().unwrap();
+        // 64 KiB are 45 segments of 1428 bytes.
+        assert!(*most > 50, "there are longer super-packets: {most} segments");
+        assert_eq!(left.samples.len() as u64, left.counts.packets);
+        assert_eq!(left.counts, arrived.counts);
+        assert!(left.fingerprints() == arrived.fingerprints());
+    }
 }
 
 /// A veth whose ring is full refuses a packet, and the qdisc offers it again (since Linux 6.16;
@@ -395,7 +415,12 @@ fn the_classifier_finds_a_bundles_class_and_brings_payload_into_sight() {
     let text = run(&format!("tc -s -n {a} class show dev eth0"));
     let sent: Vec<_> = text.lines().filter(|l| l.contains("Sent")).map(str::trim).collect();
     let sent = |class: usize| sent[class].split(' ').nth(1).unwrap().parse::<u64>().unwrap();
-    assert_eq!(sent(0), observer.counts(0).unwrap().bytes.0, "{text}");
+    // The queues count Ethernet headers, too.
+    let with_headers = |bundle| {
+        let counts = observer.counts(bundle).unwrap();
+        counts.bytes.0 + 14 * counts.packets
+    };
+    assert_eq!(sent(0), with_headers(0), "{text}");
     // The kernel's own account of super-packets is of their segments, too.
-    assert_eq!(sent(1), observer.counts(1).unwrap().bytes.0 / 2, "{text}");
+    assert_eq!(sent(1), with_headers(1) / 2, "{text}");
 }

@@ -121,7 +121,7 @@ fn merged_packets_are_seen_with_the_ids_that_they_leave_with() {
         let sent = sites.sent(r, "fbr") - before;
         assert!(sent < 2900, "some were merged: {sent}");
         assert_eq!(observer.counts(0).unwrap().packets, 3000);
-        assert_eq!(observer.counts(0).unwrap().bytes.0, 3000 * (54 + PAYLOAD as u64));
+        assert_eq!(observer.counts(0).unwrap().bytes.0, 3000 * (40 + PAYLOAD as u64));
         assert!(seen == expected, "ID {}: {} of {}", id(1), seen.len(), expected.len());
     }
 }

@@ -83,7 +83,7 @@ fn a_super_packet_may_have_no_length_in_its_header() {
         c::Found::Ip(headers) => headers,
         other => panic!("{name}: {other:?}"),
     };
-    for (name, length, whole) in [("ipv4-tcp", 16, 72), ("ipv6-tcp", 18, 92)] {
+    for (name, length, whole) in [("ipv4-tcp", 16, 14 + 72), ("ipv6-tcp", 18, 14 + 92)] {
         let mut bytes = frame(name);
         bytes[length..length + 2].fill(0);
         let parse = |whole| c::parse_as(&bytes, c::Framing::Ethernet, whole);

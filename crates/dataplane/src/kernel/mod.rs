@@ -36,9 +36,9 @@
 //! (QUIC) without IDs have one known fingerprint, that of the first segment; the other segments are
 //! counted but never boundary packets. In tunnels the outer header's ID counts. Without one,
 //! segments of tunnelled super-packets are never boundary packets. SCTP's segments differ in size:
-//! none is a boundary packet, and they count as one packet. IPv4 packets of more than 64 KiB (BIG
-//! TCP, `gso_ipv4_max_size`) have no length in their header and are not recognised: leave the limit
-//! at 65536.
+//! none is a boundary packet, and they count as one packet. Super-packets of more than 64 KiB (BIG
+//! TCP) have their length in a jumbo payload option (IPv6), which their segments do not have, or
+//! nowhere in their headers (IPv4), so that the length of the `sk_buff` counts.
 //!
 //! # Bounds
 //!
@@ -63,6 +63,7 @@ use crate::bpf;
 pub use crate::bundles::MAX_PREFIXES;
 use crate::bundles::{self, Bundles, Counts, Sample, covers_ipv4, trie_key};
 use crate::error::Error;
+use crate::framing::Framing;
 use crate::heartbeat;
 use crate::netdev::Netdev;
 use classes::Tables;
@@ -94,17 +95,17 @@ impl EgressObserver {
     /// [`EgressObserver::set_epoch`].
     ///
     /// # Errors
-    /// If the device is no Ethernet device, a right is missing, or the kernel is without BTF, BPF
+    /// If the device has an unknown framing, a right is missing, or the kernel is without BTF, BPF
     /// ring buffers (both Linux 5.8) or raw tracepoints.
     pub fn attach(netdev: &Netdev) -> Result<Self, Error> {
-        netdev.check_ethernet()?;
+        let framing = netdev.framing()?;
         if !Path::new(BTF).exists() {
             return Err(Error::Kernel(
                 "a kernel of at least Linux 5.8 that describes its types (CONFIG_DEBUG_INFO_BTF; \
                  there is no /sys/kernel/btf/vmlinux); use `dataplane = \"user\"`",
             ));
         }
-        let unattached = Self::load((netdev.index, namespace()?))?;
+        let unattached = Self::load((netdev.index, namespace()?), framing)?;
         let object = &unattached.bundles.object;
         let attach = |program: &str, tracepoint: &str| {
             bpf::program(object, program)?.attach_raw_tracepoint(tracepoint).map_err(|e| {
@@ -122,8 +123,8 @@ impl EgressObserver {
     }
 
     /// Loads the programs for a device without attaching them.
-    fn load(device: (u32, u32)) -> Result<Self, Error> {
-        let settings = bpf::Settings { device, ..bpf::Settings::of_this_kernel() };
+    fn load(device: (u32, u32), framing: Framing) -> Result<Self, Error> {
+        let settings = bpf::Settings { device, ..bpf::Settings::of_this_kernel(framing) };
         let object = bpf::EGRESS.load(|open| {
             settings.write(open)?;
             bundles::make_room(open, MAX_BUNDLES)
@@ -218,6 +219,14 @@ impl EgressObserver {
     /// If the ring cannot be read.
     pub fn poll(&mut self, each: impl FnMut(Sample)) -> Result<(), Error> {
         self.bundles.poll(each)
+    }
+
+    /// Counts the frames that left and may carry an IP packet which was not found.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn not_understood(&self) -> Result<u64, Error> {
+        self.bundles.not_understood()
     }
 
     /// Counts the boundary packets that were lost because the ring was full.

@@ -66,7 +66,7 @@ fn no_packet_is_in_a_bundle_when_the_process_is_silent() {
     if !forebay_test_skip::has_root() {
         return;
     }
-    let mut observer = EgressObserver::load((0, 0)).unwrap();
+    let mut observer = EgressObserver::load((0, 0), Framing::Ethernet).unwrap();
     observer.set_bundles(&[prefixes(&["0.0.0.0/0"])]).unwrap();
     let mut frame = vec![0; 60];
     frame[12..15].copy_from_slice(&[8, 0, 0x45]);
@@ -85,12 +85,48 @@ fn no_packet_is_in_a_bundle_when_the_process_is_silent() {
     assert_eq!(answer(&observer), 0, "it is back");
 }
 
+/// Without an Ethernet header, a packet is in the same bundle, and has the same note.
+#[test]
+fn a_packet_without_ethernet_is_the_same_packet() {
+    if !forebay_test_skip::has_root() {
+        return;
+    }
+    let load = |framing| {
+        let mut observer = EgressObserver::load((0, 0), framing).unwrap();
+        observer.set_bundles(&[vec![], prefixes(&["0.0.0.0/0", "::/0"])]).unwrap();
+        observer.set_key(1, frames::KEY).unwrap();
+        observer.report_alive(clock::now() + Nanos::from_secs(3_600)).unwrap();
+        observer
+    };
+    let (ethernet, bare) = (load(Framing::Ethernet), load(Framing::BareIp));
+    let mut packets = 0;
+    for vector in frames::vectors() {
+        let Ok(Frame::Ip(headers)) = Frame::parse(&vector.frame) else { continue };
+        let packet = &vector.frame[headers.network_offset.into()..];
+        let (framed, alone) = (classify(&ethernet, &vector.frame), classify(&bare, packet));
+        let (Some((answer, [class, _, framed @ ..])), Some((alone, words))) = (framed, alone)
+        else {
+            continue;
+        };
+        let [class_alone, _, note @ ..] = words;
+        assert_eq!((answer, class), (alone, class_alone), "{}", vector.name);
+        // The check word has the salt of the load.
+        if vector.fingerprint.is_some() {
+            assert_eq!(note[0], 1 << 16 | headers.ip_len(vector.frame.len()) as u32);
+            assert_eq!((framed[0], framed[1]), (note[0], note[1]), "{}", vector.name);
+            assert_eq!(note[1], vector.fingerprint.unwrap(), "{}", vector.name);
+            packets += 1;
+        }
+    }
+    assert!(packets > 60, "{packets}");
+}
+
 #[test]
 fn packets_are_in_the_class_that_they_would_be_in_without_the_kernel() {
     if !forebay_test_skip::has_root() {
         return;
     }
-    let mut observer = EgressObserver::load((0, 0)).unwrap();
+    let mut observer = EgressObserver::load((0, 0), Framing::Ethernet).unwrap();
     observer.set_bundles(&[prefixes(&["0.0.0.0/1", "::/0"]), prefixes(&["128.0.0.0/2"])]).unwrap();
     observer.report_alive(clock::now() + Nanos::from_secs(3_600)).unwrap();
     (0..2).for_each(|bundle| observer.set_key(bundle, frames::KEY).unwrap());
@@ -127,8 +163,7 @@ fn packets_are_in_the_class_that_they_would_be_in_without_the_kernel() {
             // What is noted of it is what would be found on the wire.
             let found = headers.filter(|_| answer == 0).and_then(|h| {
                 let bundle = u32::from(is_in(&h, &["128.0.0.0/2"]));
-                let bytes =
-                    frame.len().min(usize::from(h.transport_offset) + usize::from(h.transport_len));
+                let bytes = h.ip_len(frame.len());
                 Some([
                     bundle << 16 | bytes as u32,
                     forebay_wire::fingerprint(&frame, &h, &frames::KEY)?,

@@ -13,6 +13,7 @@ use libbpf_rs::Object;
 use crate::bpf;
 use crate::bundles::{self, Bundles, Counts, Sample, trie_key};
 use crate::error::Error;
+use crate::framing::Framing;
 use crate::netdev::Netdev;
 use hook::Attached;
 pub use hook::Hook;
@@ -44,11 +45,14 @@ impl Sampler {
     /// longest destination prefix decides, then the longest source prefix.
     ///
     /// The program is attached to XDP in the driver, or to tc's ingress where the driver has no
-    /// XDP.
+    /// XDP or the device no Ethernet header, which the program in XDP needs.
     ///
     /// # Errors
-    /// If another XDP program is there, or the kernel refuses.
+    /// If another XDP program is there, the device has an unknown framing, or the kernel refuses.
     pub fn attach(netdev: &Netdev, rules: &[BundleRule]) -> Result<Self, Error> {
+        if netdev.framing()? != Framing::Ethernet {
+            return Self::attach_at(netdev, rules, Hook::Tc);
+        }
         // A port's program belongs to a box, alive or restarting: it must stay.
         if let Some((id, name)) = bpf::attached(netdev.index)? {
             let interface = netdev.name.clone();
@@ -75,19 +79,23 @@ impl Sampler {
     /// other programs.
     ///
     /// # Errors
-    /// If the driver has no XDP, or the kernel refuses.
+    /// If the driver has no XDP, the device has a framing that the hook does not know, or the
+    /// kernel refuses.
     pub fn attach_at(netdev: &Netdev, rules: &[BundleRule], hook: Hook) -> Result<Self, Error> {
-        let sampler = Self::load(rules, hook)?;
+        if hook == Hook::Xdp {
+            netdev.check_ethernet()?;
+        }
+        let sampler = Self::load(rules, hook, netdev.framing()?)?;
         let program = bpf::program(&sampler.bundles.object, hook.source().name)?;
         let attached = Attached::new(&program, hook, netdev)?;
         Ok(Self { attached: Some(attached), ..sampler })
     }
 
     /// Loads the program without attaching it.
-    fn load(rules: &[BundleRule], hook: Hook) -> Result<Self, Error> {
+    fn load(rules: &[BundleRule], hook: Hook, framing: Framing) -> Result<Self, Error> {
         let object = hook.source().load(|open| {
             if hook == Hook::Tc {
-                bpf::Settings::of_this_kernel().write(open)?;
+                bpf::Settings::of_this_kernel(framing).write(open)?;
             }
             bundles::make_room(open, rules.len())
         })?;
@@ -133,6 +141,14 @@ impl Sampler {
     pub fn set_epoch(&self, bundle: usize, epoch: u32) -> Result<(), Error> {
         assert!(epoch.is_power_of_two(), "the epoch size is a power of two");
         self.bundles.set_epoch(bundle, epoch)
+    }
+
+    /// Counts the frames that arrived and may carry an IP packet which was not found.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn not_understood(&self) -> Result<u64, Error> {
+        self.bundles.not_understood()
     }
 
     /// Returns what has arrived for a bundle.

@@ -2,7 +2,7 @@
 //! root, and are skipped without.
 
 use forebay_units::Bytes;
-use forebay_wire::{Frame, fingerprint};
+use forebay_wire::{Frame, Headers, fingerprint};
 use libbpf_rs::{ErrorKind, ProgramInput};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
@@ -11,10 +11,12 @@ use proptest::test_runner::TestRunner;
 use super::*;
 use crate::frames;
 
-const BOTH: [Hook; 2] = [Hook::Xdp, Hook::Tc];
+/// The hooks, each with the framings that it knows.
+const PLACES: [(Hook, Framing); 3] =
+    [(Hook::Xdp, Framing::Ethernet), (Hook::Tc, Framing::Ethernet), (Hook::Tc, Framing::BareIp)];
 
 /// A program that takes every packet for bundle 0, and each for a boundary.
-fn load(hook: Hook) -> Option<Sampler> {
+fn load(hook: Hook, framing: Framing) -> Option<Sampler> {
     if !forebay_test_skip::has_root() {
         return None;
     }
@@ -25,7 +27,11 @@ fn load(hook: Hook) -> Option<Sampler> {
         key: frames::KEY,
         epoch: 1,
     };
-    Some(Sampler::load(&[rule], hook).unwrap())
+    Some(Sampler::load(&[rule], hook, framing).unwrap())
+}
+
+fn ethernet(hook: Hook) -> Option<Sampler> {
+    load(hook, Framing::Ethernet)
 }
 
 impl Sampler {
@@ -56,17 +62,43 @@ impl Sampler {
     }
 
     /// Runs a frame that is one packet, or none, and holds the answer against the library's.
-    /// Returns whether it was one.
-    fn check(&mut self, frame: &[u8], what: &str) -> bool {
-        let before = self.counts(0).unwrap();
-        let Some(seen) = self.run(frame, 0) else { return false };
-        let packet = match Frame::parse(frame) {
+    /// Returns whether it was one. The program for packets without an Ethernet header gets the
+    /// packet in the frame, behind a header of another layer, which it has to pass over.
+    fn check(&mut self, frame: &[u8], framing: Framing, what: &str) -> bool {
+        let (before, unknown) = (self.counts(0).unwrap(), self.not_understood().unwrap());
+        let parsed = Frame::parse(frame);
+        let bare = match (framing, parsed) {
+            (Framing::Ethernet, _) => None,
+            (Framing::BareIp, Ok(Frame::Ip(h))) => Some(&frame[h.network_offset.into()..]),
+            (Framing::BareIp, _) => Some(frame),
+        };
+        // The kernel has no packets of no bytes.
+        if bare.is_some_and(<[u8]>::is_empty) {
+            return false;
+        }
+        let seen = match bare {
+            None => self.run(frame, 0),
+            Some(packet) => self.run(&[&[0x5a; 14], packet].concat(), 0),
+        };
+        let Some(seen) = seen else { return false };
+        let (frame, parsed) = match bare {
+            None => (frame, parsed),
+            Some(packet) => (packet, Headers::parse_ip(packet).map(Frame::Ip)),
+        };
+        let packet = match parsed {
             Ok(Frame::Ip(headers)) => Some(headers),
             _ => None,
         };
+        let is_unknown = matches!(parsed, Err(_) | Ok(Frame::Unknown));
+        assert_eq!(
+            self.not_understood().unwrap(),
+            unknown + u64::from(is_unknown),
+            "{what}, {}: {frame:02x?}",
+            self.hook
+        );
         let after = match packet {
             Some(h) => Counts {
-                bytes: Bytes(before.bytes.0 + h.packet_len(frame.len()) as u64),
+                bytes: Bytes(before.bytes.0 + h.ip_len(frame.len()) as u64),
                 packets: before.packets + 1,
             },
             None => before,
@@ -82,9 +114,10 @@ impl Sampler {
 
 #[test]
 fn the_kernel_computes_the_same_fingerprints() {
-    for hook in BOTH {
-        let Some(mut sampler) = load(hook) else { return };
-        let packets = frames::vectors().iter().filter(|v| sampler.check(&v.frame, v.name)).count();
+    for (hook, framing) in PLACES {
+        let Some(mut sampler) = load(hook, framing) else { return };
+        let vectors = frames::vectors();
+        let packets = vectors.iter().filter(|v| sampler.check(&v.frame, framing, v.name)).count();
         assert!(packets > 60, "{hook}: most vectors are packets: {packets}");
         assert_eq!(sampler.samples_lost().unwrap(), 0);
     }
@@ -92,11 +125,11 @@ fn the_kernel_computes_the_same_fingerprints() {
 
 #[test]
 fn the_kernel_agrees_on_random_frames() {
-    for hook in BOTH {
-        let Some(mut sampler) = load(hook) else { return };
+    for (hook, framing) in PLACES {
+        let Some(mut sampler) = load(hook, framing) else { return };
         let mut runner = TestRunner::deterministic();
         let mut random = || frames::any_frame().new_tree(&mut runner).unwrap().current();
-        let packets = (0..2000).filter(|_| sampler.check(&random(), "random")).count();
+        let packets = (0..2000).filter(|_| sampler.check(&random(), framing, "random")).count();
         assert!(packets > 1000, "{hook}: most random frames are packets: {packets}");
     }
 }
@@ -106,8 +139,8 @@ fn the_kernel_agrees_on_random_frames() {
 #[test]
 #[ignore = "it measures"]
 fn the_cost_of_a_packet() {
-    for hook in BOTH {
-        let Some(sampler) = load(hook) else { return };
+    for hook in [Hook::Xdp, Hook::Tc] {
+        let Some(sampler) = load(hook, Framing::Ethernet) else { return };
         sampler.set_epoch(0, 1 << 24).unwrap();
         for name in ["ipv4-tcp", "ipv6-tcp", "ipv6-udp", "ipv6-esp", "arp"] {
             let frame = frames::frame(name);
@@ -209,7 +242,7 @@ impl Super {
 /// The program at tc reports the same for a super-packet as the XDP program for its segments.
 #[test]
 fn a_super_packet_is_seen_as_its_segments() {
-    let (Some(mut xdp), Some(mut tc)) = (load(Hook::Xdp), load(Hook::Tc)) else { return };
+    let (Some(mut xdp), Some(mut tc)) = (ethernet(Hook::Xdp), ethernet(Hook::Tc)) else { return };
     let mut runner = TestRunner::deterministic();
     let mut with_many = 0;
     for _ in 0..800 {
@@ -238,7 +271,7 @@ fn a_super_packet_is_seen_as_its_segments() {
 /// The fingerprints' own vectors have super-packets, too.
 #[test]
 fn the_segments_of_the_vectors_are_found_in_their_super_packets() {
-    let Some(mut tc) = load(Hook::Tc) else { return };
+    let Some(mut tc) = ethernet(Hook::Tc) else { return };
     let vectors = frames::vectors();
     let mut found = 0;
     for vector in &vectors {
@@ -246,6 +279,10 @@ fn the_segments_of_the_vectors_are_found_in_their_super_packets() {
         // What keeps one ID is marked in a place that a test run does not reach, and the last
         // segment does not tell the size of the others.
         if segment.index == 0 && segment.offset > 0 {
+            continue;
+        }
+        // A test run takes no jumbogram. Of that vector only the beginning is there.
+        if segment.offset as usize > frames::frame(of).len() {
             continue;
         }
         let size = match segment.index {
@@ -275,7 +312,7 @@ fn a_filter_replaces_a_link_and_goes_with_the_receivebox() {
         String::from_utf8(out.stdout).unwrap()
     };
     let alone = move || {
-        let Some(mut sampler) = load(Hook::Tc) else { return };
+        let Some(mut sampler) = ethernet(Hook::Tc) else { return };
         // SAFETY: moves this thread alone, which ends with the test, into a namespace of its own.
         assert_eq!(unsafe { libc::unshare(libc::CLONE_NEWNET) }, 0);
         let up = std::process::Command::new("ip").args(["link", "set", "lo", "up"]).status();
@@ -291,7 +328,7 @@ fn a_filter_replaces_a_link_and_goes_with_the_receivebox() {
         let mut seen = 0;
         sampler.poll(|_| seen += 1).unwrap();
         assert_eq!(seen, 1);
-        assert_eq!(sampler.counts(0).unwrap(), Counts { bytes: Bytes(50), packets: 1 });
+        assert_eq!(sampler.counts(0).unwrap(), Counts { bytes: Bytes(36), packets: 1 });
         drop(attached);
         assert!(!show().contains("fb_ingress"), "{}", show());
     };

@@ -67,6 +67,16 @@ impl Sites {
 
     /// Sends `len` bytes by TCP, no more than 64 KiB of them under way: less than a veth can hold.
     pub(crate) fn tcp(&self, version: usize, len: usize) {
+        self.connection(version, len, 128 << 10);
+    }
+
+    /// Sends `len` bytes by TCP, with so many of them under way that super-packets grow beyond 64
+    /// KiB.
+    pub(crate) fn bulk(&self, version: usize, len: usize) {
+        self.connection(version, len, 1 << 20);
+    }
+
+    fn connection(&self, version: usize, len: usize, send_buffer: i32) {
         let to: IpAddr = TO_HOST[version].parse().unwrap();
         let listener = within(&self.to.0, move || TcpListener::bind((to, 0)).unwrap());
         let address = listener.local_addr().unwrap();
@@ -77,7 +87,7 @@ impl Sites {
         });
         within(&self.from.0, move || {
             let mut stream = TcpStream::connect(address).unwrap();
-            set(&stream, libc::SOL_SOCKET, libc::SO_SNDBUF, 128 << 10);
+            set(&stream, libc::SOL_SOCKET, libc::SO_SNDBUF, send_buffer);
             stream.write_all(&vec![0x5a; len]).unwrap();
         });
         assert_eq!(reader.join().unwrap(), len);
@@ -182,7 +192,7 @@ pub(crate) fn until(mut done: impl FnMut() -> bool) {
 }
 
 /// Sends a frame as it is, from this thread's namespace.
-fn send_raw(device: &str, frame: &[u8]) {
+pub(crate) fn send_raw(device: &str, frame: &[u8]) {
     let index = Netdev::find(device).unwrap().index as i32;
     // SAFETY: a packet socket of our own, an address that is valid and as long as is said, and a
     // frame that is valid for reading.

@@ -154,7 +154,10 @@ proptest! {
             prop_assert_eq!(own, sequence);
             sequence = sequence.wrapping_add((segment.len() - start - 20) as u32);
             match Frame::parse(segment) {
-                Ok(Frame::Ip(h)) => prop_assert_eq!(h.packet_len(segment.len()), segment.len()),
+                Ok(Frame::Ip(h)) => {
+                    let len = usize::from(h.network_offset) + h.ip_len(segment.len());
+                    prop_assert_eq!(len, segment.len());
+                },
                 other => prop_assert!(false, "{:?}", other),
             }
             if !v6 {

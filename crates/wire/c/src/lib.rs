@@ -120,8 +120,8 @@ impl Found {
     }
 }
 
-/// Parses a frame with the C function `fb_parse`. A super-packet of `whole` bytes may have no length
-/// in its IP header; for other packets it is zero.
+/// Parses a frame with the C function `fb_parse`. A super-packet in a frame of `whole` bytes may have
+/// no length in its IP header; for other packets `whole` is zero.
 ///
 /// # Panics
 /// Panics if the answer is none that the C code has.

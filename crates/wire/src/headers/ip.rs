@@ -30,10 +30,7 @@ impl Headers {
     }
 
     /// Parses an IP packet of the version that its first byte, at `network_offset`, says.
-    pub(super) fn parse_version(
-        frame: &[u8],
-        network_offset: usize,
-    ) -> Result<Self, ParseError> {
+    pub(super) fn parse_version(frame: &[u8], network_offset: usize) -> Result<Self, ParseError> {
         match frame.get(network_offset).ok_or(ParseError::Truncated)? >> 4 {
             4 => Self::parse_ipv4(frame, network_offset),
             6 => Self::parse_ipv6(frame, network_offset),
