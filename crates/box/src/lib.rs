@@ -15,6 +15,7 @@ mod error;
 mod forward;
 pub mod link;
 mod logs;
+mod not_understood;
 mod policy;
 mod privileges;
 mod random;

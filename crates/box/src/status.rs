@@ -9,7 +9,9 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 
-use forebay_records::{ReceiveStatus, STATUS_SOCKET, STATUS_VERSION, SendStatus, Status};
+use forebay_records::{
+    NotUnderstood, ReceiveStatus, STATUS_SOCKET, STATUS_VERSION, SendStatus, Status,
+};
 use forebay_system::clock;
 use forebay_units::Nanos;
 
@@ -26,6 +28,14 @@ pub(crate) struct StatusSocket {
     role: &'static str,
     interfaces: Vec<String>,
     started: Nanos,
+}
+
+/// The state of a box that changes.
+#[derive(Default)]
+pub(crate) struct State {
+    pub(crate) not_understood: NotUnderstood,
+    pub(crate) sends: Vec<SendStatus>,
+    pub(crate) receives: Vec<ReceiveStatus>,
 }
 
 /// An answer that has not yet been read.
@@ -62,12 +72,8 @@ impl StatusSocket {
         !self.replies.is_empty()
     }
 
-    /// Answers readers. `bundles` returns the state of the bundles, if there is a new reader.
-    pub(crate) fn serve(
-        &mut self,
-        now: Nanos,
-        bundles: impl FnOnce() -> (Vec<SendStatus>, Vec<ReceiveStatus>),
-    ) {
+    /// Answers readers. `state` returns the state of the box, if there is a new reader.
+    pub(crate) fn serve(&mut self, now: Nanos, state: impl FnOnce() -> State) {
         let Some(listener) = &self.listener else { return };
         let mut accepted = Vec::new();
         while let Ok((stream, _)) = listener.accept() {
@@ -76,13 +82,14 @@ impl StatusSocket {
             }
         }
         if !accepted.is_empty() {
-            let (sends, receives) = bundles();
+            let State { not_understood, sends, receives } = state();
             let status = Status {
                 version: STATUS_VERSION,
                 role: self.role.to_owned(),
                 process: std::process::id(),
                 up_s: seconds(now, self.started),
                 interfaces: self.interfaces.clone(),
+                not_understood,
                 sends,
                 receives,
             };
@@ -164,7 +171,8 @@ mod tests {
     fn slow_readers_get_all_and_do_not_block() {
         let mut socket = StatusSocket::open("receivebox", vec!["eth0".to_owned()]);
         let start = socket.started;
-        let many = || (Vec::new(), vec![receive(&"x".repeat(1000)); 2000]);
+        let many =
+            || State { receives: vec![receive(&"x".repeat(1000)); 2000], ..State::default() };
         let mut reader = connect();
         let mut idle: Vec<_> = (0..MOST).map(|_| connect()).collect();
         socket.serve(start, many);

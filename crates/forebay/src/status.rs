@@ -81,6 +81,12 @@ impl fmt::Display for Text<'_> {
         let Status { role, process, up_s, interfaces, sends, receives, .. } = self.0;
         let interfaces = interfaces.join(", ");
         writeln!(f, "{role} at {interfaces}, process {process}, up {}", Time(*up_s))?;
+        let unknown = self.0.not_understood;
+        for (frames, ways) in [(unknown.left, "left"), (unknown.arrived, "arrived")] {
+            if frames > 0 {
+                wrapped(f, &format!("{frames} frames {ways} in which no IP packet was found"))?;
+            }
+        }
         for bundle in sends {
             send(f, bundle)?;
         }
@@ -192,7 +198,7 @@ impl fmt::Display for Time {
 
 #[cfg(test)]
 mod tests {
-    use forebay_records::{Decision, STATUS_VERSION};
+    use forebay_records::{Decision, NotUnderstood, STATUS_VERSION};
 
     use super::*;
 
@@ -203,6 +209,7 @@ mod tests {
             process: 77,
             up_s: 93_784.0,
             interfaces: vec!["wan0".to_owned()],
+            not_understood: NotUnderstood { left: 3, arrived: 4 },
             sends: vec![SendStatus {
                 name: "branch".to_owned(),
                 receivebox: "192.0.2.1:28316".parse().unwrap(),
@@ -220,6 +227,7 @@ mod tests {
                 wait_here_ms: Some(34.13),
                 wait_network_ms: Some(2.04),
                 packets: 9,
+                bytes: 8_000,
                 refused: 0,
                 measurements: 5,
                 unmatched: 0,
@@ -244,7 +252,8 @@ mod tests {
     #[test]
     fn the_text_fits_into_80_columns() {
         let text = Text(&status()).to_string();
-        let start = "site at wan0, process 77, up 1 d 2 h\n\n  \
+        let start = "site at wan0, process 77, up 1 d 2 h\n    3 frames left in which no IP packet was found\n    \
+                     4 frames arrived in which no IP packet was found\n\n  \
                      to branch (192.0.2.1:28316): delay control for 1 min 1 s\n    \
                      since first measured: RTT 50.3 ms, receive rate 1.7 Mbit/s\n    \
                      Mbit/s: limit 24.00, sent 23.50, received unknown; lost 1.2 %\n    \

@@ -18,5 +18,7 @@ mod tick;
 
 pub use event::{Event, Value};
 pub use hop::{HopCounters, Late};
-pub use status::{Decision, ReceiveStatus, STATUS_SOCKET, STATUS_VERSION, SendStatus, Status};
+pub use status::{
+    Decision, NotUnderstood, ReceiveStatus, STATUS_SOCKET, STATUS_VERSION, SendStatus, Status,
+};
 pub use tick::Tick;

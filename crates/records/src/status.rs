@@ -22,10 +22,23 @@ pub struct Status {
     pub up_s: f64,
     /// The interfaces at which it works, the outer one first.
     pub interfaces: Vec<String>,
+    /// Frames that left, or arrived, and may carry an IP packet that the box did not find, since
+    /// the start. No bundle has them.
+    #[serde(default)]
+    pub not_understood: NotUnderstood,
     /// The bundles that it sends.
     pub sends: Vec<SendStatus>,
     /// The bundles that it receives.
     pub receives: Vec<ReceiveStatus>,
+}
+
+/// Counts of frames that may carry an IP packet which was not found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NotUnderstood {
+    /// Frames that left by the outer interface.
+    pub left: u64,
+    /// Frames that arrived there.
+    pub arrived: u64,
 }
 
 /// The state of a bundle at its sendbox.
@@ -65,6 +78,9 @@ pub struct SendStatus {
     pub wait_network_ms: Option<f64>,
     /// Packets that left, since the start.
     pub packets: u64,
+    /// The bytes of these IP packets.
+    #[serde(default)]
+    pub bytes: u64,
     /// Messages of the receivebox that were refused, since the start.
     pub refused: u64,
     /// Feedback messages that gave a measurement, since the start.
@@ -97,7 +113,7 @@ pub struct ReceiveStatus {
     pub heard_s: Option<f64>,
     /// Packets that arrived, since the start.
     pub packets: u64,
-    /// Bytes that arrived, since the start.
+    /// The bytes of these IP packets.
     pub bytes: u64,
     /// Messages of the sendbox that were refused, since the start.
     pub refused: u64,

@@ -12,7 +12,7 @@ const MODES: [&str; 4] = ["open", "delay control", "pass-through", "rate control
 /// A metric of all bundles: its kind, name and help, and its value for a bundle.
 type Metric<T> = (Kind, &'static str, &'static str, fn(&T) -> Option<f64>);
 
-const SEND: [Metric<SendStatus>; 14] = [
+const SEND: [Metric<SendStatus>; 15] = [
     (Gauge, "send_trouble", "1 if something is wrong between the boxes.", |b| {
         Some(f64::from(u8::from(b.trouble.is_some())))
     }),
@@ -42,6 +42,7 @@ const SEND: [Metric<SendStatus>; 14] = [
     }),
     (Gauge, "send_backlog_bytes", "Bytes that wait in the box.", |b| Some(b.backlog_bytes as f64)),
     (Counter, "send_packets", "Packets that left the box.", |b| Some(b.packets as f64)),
+    (Counter, "send_bytes", "Bytes of IP packets that left the box.", |b| Some(b.bytes as f64)),
     (Counter, "send_measurements", "Feedback messages that gave a measurement.", |b| {
         Some(b.measurements as f64)
     }),
@@ -58,7 +59,7 @@ const RECEIVE: [Metric<ReceiveStatus>; 6] = [
         b.heard_s
     }),
     (Counter, "receive_packets", "Packets that arrived.", |b| Some(b.packets as f64)),
-    (Counter, "receive_bytes", "Bytes that arrived.", |b| Some(b.bytes as f64)),
+    (Counter, "receive_bytes", "Bytes of IP packets that arrived.", |b| Some(b.bytes as f64)),
     (Counter, "receive_refused_messages", "Messages of the sendbox that were refused.", |b| {
         Some(b.refused as f64)
     }),
@@ -90,6 +91,15 @@ pub(crate) fn text(answers: &[Answer]) -> String {
         sample(&labels, s.up_s)
     });
     families.add(Gauge, "uptime_seconds", "Time since the start of the box.", uptime);
+    let unknown = all.iter().flat_map(|s| {
+        let interface = s.interfaces.first().map_or("", String::as_str);
+        let ways = [("left", s.not_understood.left), ("arrived", s.not_understood.arrived)];
+        ways.map(|(way, frames)| {
+            sample(&[("interface", interface), ("direction", way)], frames as f64)
+        })
+    });
+    let help = "Frames in which no IP packet was found.";
+    families.add(Counter, "not_understood_frames", help, unknown);
     let modes = bundles(&all, |s| &s.sends).flat_map(|(interface, bundle)| {
         MODES.map(|mode| {
             let is = f64::from(u8::from(bundle.mode == mode));
@@ -131,7 +141,7 @@ fn bundles<'a, T: 'a>(
 mod tests {
     use std::io;
 
-    use forebay_records::STATUS_VERSION;
+    use forebay_records::{NotUnderstood, STATUS_VERSION};
 
     use super::*;
 
@@ -142,6 +152,7 @@ mod tests {
             process: 7,
             up_s: 61.5,
             interfaces: vec!["wan0".to_owned()],
+            not_understood: NotUnderstood { left: 3, arrived: 4 },
             sends: vec![SendStatus {
                 name: "branch \"a\"".to_owned(),
                 receivebox: "192.0.2.1:28316".parse().unwrap(),
@@ -159,6 +170,7 @@ mod tests {
                 wait_here_ms: None,
                 wait_network_ms: Some(2.0),
                 packets: 9,
+                bytes: 8_000,
                 refused: 0,
                 measurements: 5,
                 unmatched: 0,
@@ -187,6 +199,8 @@ mod tests {
             "# TYPE forebay_up gauge",
             "forebay_up{process=\"7\"} 1",
             "forebay_up{process=\"8\"} 0",
+            "forebay_not_understood_frames_total{interface=\"wan0\",direction=\"left\"} 3",
+            "forebay_not_understood_frames_total{interface=\"wan0\",direction=\"arrived\"} 4",
             "forebay_uptime_seconds{process=\"7\",role=\"site\",interface=\"wan0\"} 61.5",
             "forebay_send_mode{interface=\"wan0\",bundle=\"branch \\\"a\\\"\",mode=\"pass-through\"} 1",
             "forebay_send_limit_bytes_per_second{interface=\"wan0\",bundle=\"branch \\\"a\\\"\"} 3000000",

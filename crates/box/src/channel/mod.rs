@@ -26,11 +26,10 @@ const WARNING_INTERVAL: Nanos = Nanos::from_secs(60);
 /// The request `SIOCGSTAMPNS` (`linux/sockios.h`), which `libc` lacks.
 const SIOCGSTAMPNS: libc::Ioctl = 0x8907;
 
-/// Returns the length on the wire of a message of `length` bytes to or from `other`, with its
-/// Ethernet, IP and UDP headers.
-pub(crate) fn wire_length(length: usize, other: SocketAddr) -> Bytes {
+/// Returns the length of the IP packet of a message of `length` bytes to or from `other`.
+pub(crate) fn packet_length(length: usize, other: SocketAddr) -> Bytes {
     let ip = if other.is_ipv4() { 20 } else { 40 };
-    Bytes((length + 14 + ip + 8) as u64)
+    Bytes((length + ip + 8) as u64)
 }
 
 /// The socket of a box for messages of other boxes.

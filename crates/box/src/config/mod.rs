@@ -47,8 +47,8 @@ fn interface(source: &Source, key: &str, name: &Spanned<String>) -> Result<Netde
     Ok(netdev)
 }
 
-/// Finds the interface `name` and checks that the kernel's queues can be controlled there. The
-/// kernel forwards frames of any size.
+/// Finds the interface `name` and checks that packets can be counted there, and the kernel's queues
+/// controlled. The kernel forwards frames of any size.
 fn kernel_interface(
     source: &Source,
     key: &str,
@@ -57,7 +57,7 @@ fn kernel_interface(
     let at = |e| source.error_at(name.span(), key, e);
     let netdev = Netdev::find(name.get_ref()).map_err(at)?;
     netdev.check_up().map_err(at)?;
-    netdev.check_ethernet().map_err(at)?;
+    netdev.framing().map_err(at)?;
     Ok(netdev)
 }
 

@@ -9,7 +9,7 @@ use forebay_wire::feedback::Key;
 use ipnet::IpNet;
 use serde::Deserialize;
 
-use super::{interface, key, own, peer, unique};
+use super::{kernel_interface, key, own, peer, unique};
 
 /// The configuration of a receivebox, which counts arriving packets and sends feedback.
 #[derive(Debug)]
@@ -77,7 +77,8 @@ impl Configuration for ReceiveboxConfig {
         for peer in file.bundle {
             peers.push(peer.check(source, listen)?);
         }
-        let interface = interface(source, "receivebox.interface", &file.receivebox.interface)?;
+        let interface =
+            kernel_interface(source, "receivebox.interface", &file.receivebox.interface)?;
         Ok(Self { interface, listen, peers })
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 
-use forebay_dataplane::{Feature, Method, XdpSupport};
+use forebay_dataplane::{Feature, Framing, Method, XdpSupport};
 use forebay_units::Nanos;
 
 use super::Role;
@@ -76,7 +76,7 @@ pub(super) struct Clock {
 pub(super) struct Interface {
     pub(super) name: String,
     pub(super) up: bool,
-    pub(super) ethernet: bool,
+    pub(super) framing: Answer<Framing>,
     pub(super) mtu: u32,
     pub(super) queues: u32,
     pub(super) features: BTreeSet<Feature>,

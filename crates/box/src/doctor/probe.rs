@@ -168,7 +168,7 @@ fn interface(name: &str) -> Option<Interface> {
     let netdev = Netdev::find(name).ok()?;
     Some(Interface {
         up: netdev.check_up().is_ok(),
-        ethernet: netdev.is_ethernet(),
+        framing: netdev.framing().map_err(|e| e.to_string()),
         mtu: netdev.mtu,
         queues: netdev.queues,
         features: netdev.features(),

@@ -12,7 +12,7 @@ use std::os::fd::RawFd;
 
 use forebay_control::{self as control, Shares};
 use forebay_dataplane::{BundleRule, Counts, Netdev, Presence, Sample, Sampler};
-use forebay_records::ReceiveStatus;
+use forebay_records::{NotUnderstood, ReceiveStatus};
 use forebay_system::wait::Waiter;
 use forebay_system::{clock, notify};
 use forebay_units::Nanos;
@@ -21,13 +21,14 @@ use forebay_wire::feedback::{
 };
 
 use crate::Error;
-use crate::channel::{Channel, Datagram, Incoming, Undelivered, wire_length};
+use crate::channel::{Channel, Datagram, Incoming, Undelivered, packet_length};
 use crate::config::{PeerConfig, ReceiveboxConfig};
 use crate::diagnosis::{Diagnosis, End, Hint};
+use crate::not_understood::{Direction, NotUnderstoodLog};
 use crate::privileges::{self, Capability};
 use crate::random;
 use crate::signals::Signals;
-use crate::status::{StatusSocket, seconds};
+use crate::status::{State, StatusSocket, seconds};
 use budget::Budget;
 
 /// The epoch size before a sendbox has requested one: practically no samples.
@@ -65,7 +66,7 @@ pub fn run(config: ReceiveboxConfig) -> Result<(), Error> {
         let now = clock::now();
         receivebox.serve(now, &channel)?;
         if status.is_busy() || (status.descriptor().is_some() && waiter.is_ready(READERS)) {
-            status.serve(now, || (Vec::new(), receivebox.status(now)));
+            status.serve(now, || receivebox.status(now));
         }
         notify::alive(now);
         if !waiter.is_ready(CHANNEL) {
@@ -86,6 +87,7 @@ pub(crate) struct Receivebox {
     interface: Presence,
     sampler: Sampler,
     peers: Peers,
+    not_understood: NotUnderstoodLog,
     due_check: Nanos,
 }
 
@@ -96,7 +98,13 @@ impl Receivebox {
         let sampler = Sampler::attach(&interface, &rules)?;
         let now = clock::now();
         let interface = Presence::new(interface)?;
-        Ok(Self { interface, sampler, peers: Peers::new(configs, now), due_check: now + CHECK })
+        Ok(Self {
+            interface,
+            sampler,
+            peers: Peers::new(configs, now),
+            not_understood: NotUnderstoodLog::new(Direction::Arriving),
+            due_check: now + CHECK,
+        })
     }
 
     /// Whether the program is detached by this process, which needs `CAP_NET_ADMIN` then.
@@ -119,8 +127,9 @@ impl Receivebox {
     /// from time to time.
     pub(crate) fn serve(&mut self, now: Nanos, channel: &Channel) -> Result<(), Error> {
         if now >= self.due_check {
-            self.interface.check()?;
+            let name = self.interface.check()?;
             self.peers.diagnose(now);
+            self.not_understood.note(&name, self.sampler.not_understood()?);
             self.due_check = now + CHECK;
         }
         let Self { peers, sampler, .. } = self;
@@ -153,10 +162,11 @@ impl Receivebox {
     }
 
     /// Returns the state of all bundles.
-    pub(crate) fn status(&self, now: Nanos) -> Vec<ReceiveStatus> {
+    pub(crate) fn status(&self, now: Nanos) -> State {
+        // If the kernel does not answer, the loop ends soon and says why.
+        let arrived = self.sampler.not_understood().unwrap_or_default();
         let all = self.peers.all.iter().enumerate();
-        all.map(|(index, peer)| {
-            // If the kernel does not answer, the loop ends soon and says why.
+        let receives = all.map(|(index, peer)| {
             let counts = self.sampler.counts(index).unwrap_or_default();
             ReceiveStatus {
                 name: peer.name.clone(),
@@ -168,8 +178,12 @@ impl Receivebox {
                 refused: peer.refused,
                 unanswered: peer.unanswered,
             }
-        })
-        .collect()
+        });
+        State {
+            not_understood: NotUnderstood { left: 0, arrived },
+            sends: Vec::new(),
+            receives: receives.collect(),
+        }
     }
 
     /// Logs the counts of each bundle, at the end.
@@ -264,7 +278,7 @@ impl Peers {
             return;
         };
         let message = if beside { FEEDBACK_BESIDE_LEN } else { FEEDBACK_LEN };
-        let message = wire_length(message, peer.address);
+        let message = packet_length(message, peer.address);
         if !peer.budget.take(sample.counts.bytes, message) {
             if peer.unanswered == 0 {
                 tracing::warn!(

@@ -11,8 +11,9 @@ use forebay_wire::feedback::{
 };
 use forebay_wire::{EpochSize, FingerprintKey};
 
+use super::link_headers::LinkHeaders;
 use crate::Error;
-use crate::channel::{Channel, Datagram, wire_length};
+use crate::channel::{Channel, Datagram, packet_length};
 use crate::config::BundleConfig;
 use crate::diagnosis::{Diagnosis, End, Hint};
 use crate::random;
@@ -35,6 +36,7 @@ pub(super) struct ControlledBundle {
     control: control::ControlLoop,
     receivebox: SocketAddr,
     feedback: SendboxChannel,
+    headers: LinkHeaders,
     /// The time of the last update.
     updated_at: Nanos,
     /// The time of the last feedback that answered a packet.
@@ -52,7 +54,8 @@ pub(super) struct ControlledBundle {
 }
 
 impl ControlledBundle {
-    pub(super) fn new(config: BundleConfig, now: Nanos) -> Result<Self, Error> {
+    /// Makes a bundle whose shaper counts `header` bytes of each packet beside its IP packet.
+    pub(super) fn new(config: BundleConfig, header: Bytes, now: Nanos) -> Result<Self, Error> {
         let BundleConfig {
             name,
             id,
@@ -67,7 +70,7 @@ impl ControlledBundle {
             ..
         } = config;
         let defaults = control::ControlConfig::default();
-        let feedback_wire = wire_length(FEEDBACK_LEN, receivebox);
+        let feedback_wire = packet_length(FEEDBACK_LEN, receivebox);
         let control = control::ControlConfig {
             min_rate: min_rate.unwrap_or(defaults.min_rate),
             max_rate: max_rate.unwrap_or(defaults.max_rate),
@@ -82,6 +85,7 @@ impl ControlledBundle {
             .map_err(|source| Error::Control { bundle: name.clone(), source })?;
         Ok(Self {
             control,
+            headers: LinkHeaders::new(header),
             feedback: SendboxChannel::new(BundleId(id), &key, random::session()),
             id: BundleId(id),
             fingerprint_key: key.fingerprint_key(),
@@ -100,6 +104,7 @@ impl ControlledBundle {
 
     /// Notes that a packet left its queue.
     pub(super) fn on_sent(&mut self, now: Nanos, len: Bytes, fingerprint: Option<u32>) {
+        self.headers.on_sent(len, 1);
         self.control.on_sent(now, len, fingerprint);
     }
 
@@ -110,6 +115,7 @@ impl ControlledBundle {
 
     /// Notes the totals of all packets that have left.
     pub(super) fn on_total(&mut self, sent: Bytes, packets: u64) {
+        self.headers.on_total(sent, packets);
         self.control.on_total(sent, packets);
     }
 
@@ -178,8 +184,8 @@ impl ControlledBundle {
     }
 
     /// Runs a tick of the control loop, with `backlog` bytes waiting; returns the rate of the
-    /// bundle, `None` being no limit. It sends a new epoch size to the receivebox, and passes
-    /// events to `explain` and to the program's log.
+    /// bundle's shaper, `None` being no limit. Both are in bytes as the shaper counts them. It sends
+    /// a new epoch size to the receivebox, and passes events to `explain` and to the program's log.
     pub(super) fn tick<E>(
         &mut self,
         now: Nanos,
@@ -187,6 +193,7 @@ impl ControlledBundle {
         channel: &Channel,
         mut explain: impl FnMut(&str, &control::Event) -> Result<(), E>,
     ) -> Result<Option<Rate>, E> {
+        let backlog = self.headers.to_ip(backlog);
         self.backlog = backlog;
         self.control.on_tick(now, backlog);
         let pause = now.saturating_sub(self.updated_at);
@@ -210,7 +217,7 @@ impl ControlledBundle {
             self.note(now, event);
             explain(&self.name, &event)?;
         }
-        Ok(self.control.rate())
+        Ok(self.rate())
     }
 
     /// Keeps a decision for `forebay status`. Changes of the rate are too many.
@@ -254,6 +261,7 @@ impl ControlledBundle {
                 .zip(snapshot.min_rtt)
                 .map(|(rtt, least)| waited(rtt, least)),
             packets: self.control.packets_sent(),
+            bytes: self.control.bytes_sent().0,
             refused: self.refused,
             measurements: snapshot.counters.accepted,
             unmatched: snapshot.counters.unmatched,
@@ -268,9 +276,9 @@ impl ControlledBundle {
         control::ControlLoop::prefetch_after(index, |index| bundles.get(index).map(|b| &b.control));
     }
 
-    /// Returns the rate of the bundle.
+    /// Returns the rate of the bundle's shaper.
     pub(super) fn rate(&self) -> Option<Rate> {
-        self.control.rate()
+        self.control.rate().map(|rate| self.headers.to_link(rate))
     }
 
     /// Whether packets leave in the order of their arrival instead of the policy's order.

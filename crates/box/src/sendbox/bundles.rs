@@ -30,13 +30,16 @@ pub(super) struct Bundles {
 }
 
 impl Bundles {
+    /// Makes the bundles of `configs`, whose shapers count `header` bytes of each packet beside its
+    /// IP packet.
     pub(super) fn new(
         configs: Vec<BundleConfig>,
         listen: Option<SocketAddr>,
+        header: Bytes,
         now: Nanos,
     ) -> Result<Self, Error> {
         let channel = listen.map(Channel::bind).transpose()?;
-        let list = configs.into_iter().map(|b| ControlledBundle::new(b, now));
+        let list = configs.into_iter().map(|b| ControlledBundle::new(b, header, now));
         let list = list.collect::<Result<Vec<_>, _>>()?;
         let mut by_id: HashMap<_, Vec<_>> = HashMap::new();
         let mut by_address: HashMap<_, Vec<_>> = HashMap::new();

@@ -25,12 +25,15 @@ use super::{TICK, tree};
 use crate::Error;
 use crate::config::{BundleConfig, Policy};
 use crate::logs::{Account, Packets};
+use crate::not_understood::{Direction, NotUnderstoodLog};
 use crate::privileges::{self, Capability, Extra};
 use crate::receivebox::Receivebox;
 use crate::signals::Signals;
-use crate::status::StatusSocket;
+use crate::status::{State, StatusSocket};
 use crate::{say_ready, ticks};
 
+/// The time between two checks for frames that are not understood.
+const CHECK: Nanos = Nanos::from_secs(1);
 /// The time between two attempts to repair the tree.
 const RETRY: Nanos = Nanos::from_secs(1);
 
@@ -79,6 +82,8 @@ struct Sendbox {
     /// The epoch size of each bundle in the kernel.
     epochs: Vec<Option<u32>>,
     damage: Option<Damage>,
+    not_understood: NotUnderstoodLog,
+    due_check: Nanos,
     logs: Logs,
 }
 
@@ -110,7 +115,7 @@ impl Sendbox {
         }
         let classifier = observer.classifier()?;
         let count = configs.len();
-        let bundles = Bundles::new(configs, listen, clock::now())?;
+        let bundles = Bundles::new(configs, listen, outside.framing()?.header(), clock::now())?;
         if let Some(receivebox) = &mut receivebox {
             for bundle in bundles.all() {
                 receivebox.refuse(bundle.name(), bundle.session());
@@ -146,6 +151,8 @@ impl Sendbox {
             counts: vec![Statistics::default(); count],
             epochs: vec![None; count],
             damage: None,
+            not_understood: NotUnderstoodLog::new(Direction::Leaving),
+            due_check: Nanos::ZERO,
             logs,
         })
     }
@@ -214,9 +221,18 @@ impl Sendbox {
             }
         }
         self.status.serve(now, || {
-            let receives = self.receivebox.as_ref().map(|receivebox| receivebox.status(now));
-            (self.bundles.status(now), receives.unwrap_or_default())
+            // If the kernel does not answer, the loop ends soon and says why.
+            let left = self.observer.not_understood().unwrap_or_default();
+            let others = self.receivebox.as_ref().map(|receivebox| receivebox.status(now));
+            let State { mut not_understood, receives, .. } = others.unwrap_or_default();
+            not_understood.left = left;
+            State { not_understood, sends: self.bundles.status(now), receives }
         });
+        if now >= self.due_check {
+            let frames = self.observer.not_understood()?;
+            self.not_understood.note(&self.tree.device().name, frames);
+            self.due_check = now + CHECK;
+        }
         if self.damage.is_none()
             && let Err(e) = self.tree.flush()
         {

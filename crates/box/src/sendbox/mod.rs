@@ -8,6 +8,7 @@ mod bundle;
 mod bundles;
 mod classifier;
 mod kernel;
+mod link_headers;
 mod logs;
 mod tree;
 mod user;

@@ -1,11 +1,13 @@
 //! A sendbox in user space: a wire between two ports, with a queue and a shaper for each bundle
 //! outward.
 
+use std::cell::Cell;
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
 
-use forebay_dataplane::{Frame, Netdev, Packet, Pool};
+use forebay_dataplane::{Frame, Framing, Netdev, Packet, Pool};
 use forebay_queue::Qdisc;
+use forebay_records::NotUnderstood;
 use forebay_system::clock;
 use forebay_units::Nanos;
 use forebay_wire::{Frame as Parsed, fingerprint};
@@ -17,11 +19,12 @@ use crate::Error;
 use crate::config::{BundleConfig, Ports};
 use crate::forward::{self, Direction, DirectionQueues, Forwarder, ForwardingHandler, Place};
 use crate::logs::{Account, Packets};
+use crate::not_understood::{self, NotUnderstoodLog};
 use crate::policy::{self, Queue};
 use crate::privileges;
 use crate::random;
 use crate::signals::Signals;
-use crate::status::StatusSocket;
+use crate::status::{State, StatusSocket};
 
 /// The source in the packet log of bundles beyond the 255th.
 const NO_BUNDLE: u8 = 255;
@@ -40,14 +43,22 @@ pub(super) fn run(
     let queue =
         |b: &BundleConfig| Queue::build(&format!("bundle {}", b.name), &b.policy, random::number());
     let queues = configs.iter().map(queue).collect::<Result<Vec<_>, _>>()?;
-    let bundles = Bundles::new(configs, listen, clock::now())?;
+    let bundles = Bundles::new(configs, listen, Framing::Ethernet.header(), clock::now())?;
     let shaped = |(index, queue)| forward::shaped(queue, bundles.get(index).rate());
     let queues = queues.into_iter().enumerate().map(shaped).collect();
     let packets = Packets::create(paths.packets.as_deref())?;
     let account = Account::create(paths.counters.as_deref())?;
     let interfaces = vec![outside.name.clone(), ports.inside.name.clone()];
     let status = StatusSocket::open("sendbox", interfaces);
-    let mut sendbox = Sendbox { classifier, bundles, logs: Logs::create(paths)?, status };
+    let mut sendbox = Sendbox {
+        classifier,
+        bundles,
+        logs: Logs::create(paths)?,
+        status,
+        outside: outside.name.clone(),
+        not_understood: Cell::new(0),
+        log: NotUnderstoodLog::new(not_understood::Direction::Leaving),
+    };
     let directions = [queues, Vec::new()];
     let mut forwarder = Forwarder::open(outside, ports, directions, capacity, packets)?;
     privileges::reduce(&[], &[]);
@@ -75,6 +86,10 @@ struct Sendbox {
     bundles: Bundles,
     logs: Logs,
     status: StatusSocket,
+    outside: String,
+    /// The number of frames towards the network in which no IP packet was found.
+    not_understood: Cell<u64>,
+    log: NotUnderstoodLog,
 }
 
 impl ForwardingHandler for Sendbox {
@@ -92,7 +107,14 @@ impl ForwardingHandler for Sendbox {
             return Err(frame);
         }
         let bytes = pool.bytes(&frame);
-        let Ok(Parsed::Ip(headers)) = Parsed::parse(bytes) else { return Err(frame) };
+        let headers = match Parsed::parse(bytes) {
+            Ok(Parsed::Ip(headers)) => headers,
+            Ok(Parsed::Arp | Parsed::Other) => return Err(frame),
+            Ok(Parsed::Unknown) | Err(_) => {
+                self.not_understood.set(self.not_understood.get() + 1);
+                return Err(frame);
+            }
+        };
         let Some((queue, class)) = self.classifier.classify(bytes, &headers) else {
             return Err(frame);
         };
@@ -115,7 +137,11 @@ impl ForwardingHandler for Sendbox {
             outward.set_rate(now, index, rate);
             outward.keep_order(index, self.bundles.get(index).keeps_order());
         }
-        self.status.serve(now, || (self.bundles.status(now), Vec::new()));
+        self.status.serve(now, || {
+            let not_understood = NotUnderstood { left: self.not_understood.get(), arrived: 0 };
+            State { not_understood, sends: self.bundles.status(now), receives: Vec::new() }
+        });
+        self.log.note(&self.outside, self.not_understood.get());
     }
 
     fn descriptor(&self) -> Option<RawFd> {

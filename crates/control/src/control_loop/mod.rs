@@ -218,6 +218,11 @@ impl ControlLoop {
         self.traffic.packets()
     }
 
+    /// Returns the bytes that have left.
+    pub fn bytes_sent(&self) -> Bytes {
+        self.traffic.sent()
+    }
+
     /// Returns the number of feedback messages since the last one that matched a mark.
     pub fn unmatched_in_a_row(&self) -> u64 {
         self.unmatched_in_a_row

@@ -22,7 +22,7 @@ pub(super) struct Truth {
     /// The time at which each packet's feedback arrives at the sendbox, ascending.
     home: Vec<Nanos>,
     rtt: Vec<Nanos>,
-    /// The number of bytes of all packets up to this one.
+    /// The number of bytes of all packets up to this one, as boxes count them.
     bytes: Vec<u64>,
 }
 
@@ -35,7 +35,7 @@ impl Truth {
             .map(|r| {
                 let after = run.rate.time_for(r.len).saturating_add(run.base_rtt);
                 let (home, rtt) = (r.time.saturating_add(after), r.sojourn.saturating_add(after));
-                (home, rtt, r.len.0)
+                (home, rtt, r.len.saturating_sub(run.link_header).0)
             })
             .collect();
         // The sort is stable; a link that sends one packet at a time has them in order already.
@@ -124,6 +124,13 @@ mod tests {
         // 1500 B in the 2 ms after 61 ms: 6 Mbit/s; with the cross traffic it would be 12 Mbit/s.
         assert_eq!(truth.receive_rate(ms(63), ms(2)), Some(Rate::from_mbps(6)));
         assert_eq!(Truth::of(&run()).receive_rate(ms(63), ms(2)), Some(Rate::from_mbps(12)));
+    }
+
+    #[test]
+    fn link_headers_count_for_the_link_and_not_for_the_boxes() {
+        let truth = Truth::of(&Run { bundle_source: Some(1), link_header: Bytes(14), ..run() });
+        assert_eq!(truth.rtt(ms(62)), Some(ms(53)));
+        assert_eq!(truth.receive_rate(ms(63), ms(2)), Some(Rate::from_bps(1_486 * 4_000)));
     }
 
     #[test]

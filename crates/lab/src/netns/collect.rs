@@ -2,6 +2,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 
+use forebay_dataplane::Framing;
 use forebay_records::packet_log;
 use forebay_units::Nanos;
 use serde::de::DeserializeOwned;
@@ -32,6 +33,7 @@ pub(super) fn collect(
     let mut run = Run {
         bottleneck: packets(&link.packets)?,
         bundle_source: has_cross(job).then_some(LEFT_PORT),
+        link_header: Framing::Ethernet.header(),
         ..job.record(start)
     };
     for site in 0..capabilities::sites(job) {

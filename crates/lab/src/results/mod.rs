@@ -112,6 +112,9 @@ pub struct Run {
     /// The `source` of the bundle's packets in the bottleneck's log, where cross traffic has
     /// others; `None` if all packets are the bundle's.
     pub bundle_source: Option<u8>,
+    /// The bytes of a packet in `bottleneck` that boxes do not count: those of its link-layer
+    /// header. Zero in the simulator, whose boxes count packets as its links do.
+    pub link_header: Bytes,
     /// All packets through the sendbox's queues; empty in arms whose sendbox only forwards.
     pub sendbox: Vec<Record>,
     /// The controllers' ticks.

@@ -56,6 +56,7 @@ impl Collector {
         let scenario = job.scenario;
         let run = Run {
             bundle_source: scenario.traffic.iter().any(|t| t.from == Origin::Cross).then_some(LEFT),
+            link_header: Bytes::ZERO,
             ..job.record(Nanos::ZERO)
         };
         let (mut traffics, mut schedules) = (Vec::new(), Vec::new());

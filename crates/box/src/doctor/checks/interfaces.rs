@@ -1,6 +1,6 @@
 //! Checks of interfaces and of their offloads for each dataplane.
 
-use forebay_dataplane::{Feature, Method, Pool};
+use forebay_dataplane::{Feature, Framing, Method, Pool};
 
 use crate::doctor::facts::{Facts, Interface, Plan};
 use crate::doctor::report::{Check, Role};
@@ -34,7 +34,7 @@ fn flag(check: Check, plan: Option<&Plan>, roles: &[Role], advice: impl Into<Str
 }
 
 fn link(interface: &Interface, plan: Option<&Plan>) -> Check {
-    let Interface { name, up, ethernet, mtu, queues, .. } = interface;
+    let Interface { name, up, framing, mtu, queues, .. } = interface;
     let state = if *up { "up" } else { "down" };
     let many = if *queues == 1 { "queue" } else { "queues" };
     let found = format!("{state}, MTU {mtu}, {queues} receive {many}");
@@ -42,9 +42,13 @@ fn link(interface: &Interface, plan: Option<&Plan>) -> Check {
     if !up {
         return flag(check, plan, &Role::ALL, format!("ip link set {name} up"));
     }
-    if !ethernet {
-        let advice = "no Ethernet device: boxes cannot use tunnels yet. Put the box where the site's packets are not in the tunnel";
-        return flag(check, plan, &Role::ALL, advice);
+    match framing {
+        Ok(Framing::Ethernet) => {}
+        Ok(Framing::BareIp) => {
+            let advice = "no Ethernet header, as in a tunnel: for the kernel's queues and a receivebox, and not for dataplane = \"user\"";
+            return flag(check, plan, &[Role::SendboxUser], advice);
+        }
+        Err(why) => return flag(check, plan, &Role::ALL, why),
     }
     if *mtu > Pool::MAX_MTU {
         let advice = format!(
@@ -59,6 +63,9 @@ fn link(interface: &Interface, plan: Option<&Plan>) -> Check {
 
 fn xdp(interface: &Interface, told: bool, plan: Option<&Plan>) -> Check {
     let what = format!("{} XDP", interface.name);
+    if matches!(interface.framing, Ok(Framing::BareIp)) {
+        return Check::new(AREA, what, "not used: a receivebox counts at tc's ingress here");
+    }
     let support = match &interface.xdp {
         Ok(support) => support,
         Err(why) => {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use forebay_dataplane::{Feature, Method, XdpDriver, XdpSupport};
+use forebay_dataplane::{Feature, Framing, Method, XdpDriver, XdpSupport};
 use forebay_units::Nanos;
 
 use super::all;
@@ -49,7 +49,7 @@ fn interface(name: &str) -> Interface {
     Interface {
         name: name.to_owned(),
         up: true,
-        ethernet: true,
+        framing: Ok(Framing::Ethernet),
         mtu: 1_500,
         queues: 4,
         features: BTreeSet::from([Feature::Gro, Feature::Gso, Feature::Tso]),
@@ -233,7 +233,12 @@ fn an_interface_is_judged_by_what_is_wanted_of_it() {
     use Role::{Receivebox, SendboxKernel, SendboxUser};
     use Verdict::{Note, Problem};
     only(&with(SendboxUser, |i| i.up = false), Problem, "wan0");
-    only(&with(SendboxKernel, |i| i.ethernet = false), Problem, "wan0");
+    let tunnel: fn(&mut Interface) = |i| i.framing = Ok(Framing::BareIp);
+    only(&with(SendboxUser, tunnel), Problem, "wan0");
+    for role in [SendboxKernel, Receivebox] {
+        only(&with(role, tunnel), Note, "wan0");
+    }
+    only(&with(SendboxKernel, |i| i.framing = Err("what is it".to_owned())), Problem, "wan0");
     let jumbo = complaints(&with(Receivebox, |i| i.mtu = 9_000));
     assert_eq!(jumbo[0], (Problem, "wan0".to_owned()));
     only(&with(SendboxUser, |i| i.features.extend([Feature::Lro])), Problem, "wan0 offloads");

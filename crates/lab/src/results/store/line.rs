@@ -50,6 +50,8 @@ pub(super) struct Header {
     rate: u64,
     base_rtt: u64,
     bundle_source: Option<u8>,
+    #[serde(default)]
+    link_header: u64,
     pub(super) records: Counts,
 }
 
@@ -129,6 +131,7 @@ impl Header {
             rate: run.rate.as_bps(),
             base_rtt: run.base_rtt.0,
             bundle_source: run.bundle_source,
+            link_header: run.link_header.0,
             records: Counts::of(run),
         }
     }
@@ -154,6 +157,7 @@ impl Header {
             rate: Rate::from_bps(self.rate),
             base_rtt: Nanos(self.base_rtt),
             bundle_source: self.bundle_source,
+            link_header: Bytes(self.link_header),
             ..Run::default()
         })
     }

@@ -102,6 +102,7 @@ fn run() -> Run {
             FaultRecord { process: "receivebox".into(), killed: 1_500, ready: None },
         ],
         bundle_source: Some(1),
+        link_header: Bytes(14),
     }
 }
 
