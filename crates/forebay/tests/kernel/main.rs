@@ -19,6 +19,9 @@ mod site;
 mod sites;
 mod stranger;
 mod transfer;
+mod tunnel;
+#[path = "../../../dataplane/tests/tunnel/mod.rs"]
+mod tunnel_device;
 
 use std::process::Command;
 

@@ -308,7 +308,7 @@ impl<'a> Capture<'a> {
         }
         let udp = usize::from(headers.transport_offset);
         // The packet may be shorter than the datagram, or longer by Ethernet's padding.
-        let end = ip.len().min(udp + usize::from(headers.transport_len));
+        let end = ip.len().min(udp + headers.transport_len as usize);
         let octets = ip.get(udp + UDP_HEADER..end)?;
         let before = packet.octets.len() - ip.len() + udp + UDP_HEADER;
         let place = packet.place + before;
