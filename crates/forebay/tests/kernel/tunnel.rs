@@ -189,7 +189,9 @@ impl WireGuard {
         });
         match child.try_wait().unwrap() {
             None => Ok(device),
-            Some(_) => Err("the kernel has no WireGuard, and wireguard-go did not start".to_owned()),
+            Some(_) => {
+                Err("the kernel has no WireGuard, and wireguard-go did not start".to_owned())
+            }
         }
     }
 }
@@ -245,8 +247,7 @@ fn two_sites_are_controlled_through_wireguard() {
         let (there, (_, private)) = (1 - end, &keys[end]);
         let endpoint = format!("{}:51820", ends[there].1);
         let words = ["set", &devices[end], "listen-port", "51820", "private-key", "/dev/stdin"];
-        let peer =
-            ["peer", &keys[there].0, "endpoint", &endpoint, "allowed-ips", "10.8.0.0/15"];
+        let peer = ["peer", &keys[there].0, "endpoint", &endpoint, "allowed-ips", "10.8.0.0/15"];
         wg(place, &[&words[..], &peer].concat(), private).unwrap();
         run(&format!("ip -n {} link set {} name wg0", place.0, devices[end]));
     }
