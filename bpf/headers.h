@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Ethernet, VLAN tags, PPPoE, MPLS, IPv4, IPv6 and its extension headers: where a packet's transport
-// header is, and the fields that classify it. The same as crates/wire/src/headers, field for field;
-// a test there compares the two.
+// Ethernet, VLAN tags, PPPoE, MPLS, IPv4, IPv6 and its extension headers: where a packet's
+// transport header is, and the fields that classify it. The same as crates/wire/src/headers, field
+// for field; a test there compares the two.
 //
 // In BPF include <linux/bpf.h> (or vmlinux.h) and <bpf/bpf_helpers.h> first; elsewhere only
 // <stdint.h> is needed.
@@ -226,7 +226,8 @@ static __always_inline int fb_parse_ipv6(void *data, void *data_end, __u32 whole
 }
 
 // The length of the IP packet in a frame of `len` bytes, by its IP header. The link-layer header
-// differs between links, and Ethernet pads short frames where no program sees it (IEEE 802.3, 3.2.8).
+// differs between links, and Ethernet pads short frames where no program sees it (IEEE 802.3,
+// 3.2.8).
 static __always_inline __u32 fb_ip_len(const struct fb_headers *h, __u32 len)
 {
 	__u64 end = (__u64)h->transport_offset + h->transport_len;
@@ -261,8 +262,8 @@ static __always_inline int fb_parse_ip(void *data, void *data_end, __u32 network
 	return 1;
 }
 
-// Finds the IP packet in a frame of another ethertype than IP, whose header is at `offset`. Sets the
-// offset of the packet, and its version if the header says it.
+// Finds the IP packet in a frame of another ethertype than IP, whose header is at `offset`. Sets
+// the offset of the packet, and its version if the header says it.
 static __always_inline int fb_parse_other(void *data, void *data_end, __u32 ethertype,
 					  __u32 *offset, __u32 *version)
 {
@@ -326,8 +327,9 @@ static __always_inline int fb_parse_ethernet(void *data, void *data_end, __u32 *
 	return fb_parse_other(data, data_end, ethertype, offset, version);
 }
 
-// Parses a frame that begins as `framing` says. The answer is FB_IP, with `h` filled in, if it is or
-// carries a well-formed IP packet. `whole` is the length of the frame if it is a super-packet, else 0.
+// Parses a frame that begins as `framing` says. The answer is FB_IP, with `h` filled in, if it is
+// or carries a well-formed IP packet. `whole` is the length of the frame if it is a super-packet,
+// else 0.
 static __always_inline int fb_parse(void *data, void *data_end, __u32 framing, __u32 whole,
 				    struct fb_headers *h)
 {

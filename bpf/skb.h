@@ -206,7 +206,8 @@ static __always_inline int fb_look_is_known(const struct look *look)
 	return !look->is_tunnel || (look->headers.version == 4 && id & 0xffff);
 }
 
-// Counts the packet, in a frame of `len` bytes, for `bundle` and reports the boundary packets in it.
+// Counts the packet, in a frame of `len` bytes, for `bundle`, and reports the boundary packets in
+// it.
 static __always_inline void fb_look_count(struct look *look, __u32 len, __u32 bundle)
 {
 	struct counts *c = bpf_map_lookup_elem(&counts, &bundle);

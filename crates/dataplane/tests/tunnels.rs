@@ -192,8 +192,8 @@ fn ends_behind_different_framings_count_the_same_bytes() {
         until(|| at_both.iter().all(|s| s.counts(0).unwrap().packets >= left_counts.packets));
         let (counts, fingerprints) =
             seen(|f| left.poll(|s| f(s.fingerprint)).unwrap(), left_counts);
-        // 116 datagrams in each version. Those of more than 1472 bytes are in two fragments, in IPv6
-        // those of more than 1452.
+        // 116 datagrams in each version. Those of more than 1472 bytes are in two fragments, in
+        // IPv6 those of more than 1452.
         assert_eq!(counts.packets, 2 * 116 + 2 + 4, "{name}");
         for sampler in &mut at_both {
             let arrived = sampler.counts(0).unwrap();

@@ -45,8 +45,8 @@ pub struct Segment {
 /// | 4 | others | payload length (16), zero (32) | the first 64 bytes of payload |
 ///
 /// Options and payload are words in network order; the last one is filled up with zeros. Lengths
-/// are those of the IP header, since Ethernet pads short frames on some links only. Of a jumbogram's
-/// payload length (RFC 2675) the lower 16 bits are hashed.
+/// are those of the IP header, since Ethernet pads short frames on some links only. Of a
+/// jumbogram's payload length (RFC 2675) the lower 16 bits are hashed.
 ///
 /// - The **key** keeps strangers from crafting packets that are all boundary packets, or none.
 ///   SipHash is a pseudorandom function: observers who see fingerprints in feedback cannot compute

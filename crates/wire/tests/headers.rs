@@ -72,8 +72,8 @@ fn padding_and_link_headers_are_not_part_of_a_packet() {
     assert_eq!((headers.ip_len(50), headers.ip_len(10)), (36, 0));
 }
 
-/// The same packet of 72 bytes in IPv4, or of 92 in IPv6, in every framing: the lengths of the frames
-/// are added up by hand from the headers.
+/// The same packet of 72 bytes in IPv4, or of 92 in IPv6, in every framing: the lengths of the
+/// frames are added up by hand from the headers.
 #[test]
 fn a_packet_has_one_length_in_every_framing() {
     for (name, link_header, ip_len) in [

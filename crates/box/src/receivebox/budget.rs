@@ -26,8 +26,8 @@ impl Budget {
         Self { left: BURST, counted: Bytes::ZERO }
     }
 
-    /// Returns whether a message in an IP packet of this length may be sent when `received` bytes of
-    /// the bundle have arrived, and takes it from the budget.
+    /// Returns whether a message in an IP packet of this length may be sent when `received` bytes
+    /// of the bundle have arrived, and takes it from the budget.
     pub(super) fn take(&mut self, received: Bytes, message: Bytes) -> bool {
         let more = received.saturating_sub(self.counted).as_f64();
         self.counted = received;

@@ -184,8 +184,9 @@ impl ControlledBundle {
     }
 
     /// Runs a tick of the control loop, with `backlog` bytes waiting; returns the rate of the
-    /// bundle's shaper, `None` being no limit. Both are in bytes as the shaper counts them. It sends
-    /// a new epoch size to the receivebox, and passes events to `explain` and to the program's log.
+    /// bundle's shaper, `None` being no limit. Both are in bytes as the shaper counts them. It
+    /// sends a new epoch size to the receivebox, and passes events to `explain` and to the
+    /// program's log.
     pub(super) fn tick<E>(
         &mut self,
         now: Nanos,

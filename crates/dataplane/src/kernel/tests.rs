@@ -111,10 +111,10 @@ fn a_packet_without_ethernet_is_the_same_packet() {
         let [class_alone, _, note @ ..] = words;
         assert_eq!((answer, class), (alone, class_alone), "{}", vector.name);
         // The check word has the salt of the load.
-        if vector.fingerprint.is_some() {
+        if let Some(fingerprint) = vector.fingerprint {
             assert_eq!(note[0], 1 << 16 | headers.ip_len(vector.frame.len()) as u32);
             assert_eq!((framed[0], framed[1]), (note[0], note[1]), "{}", vector.name);
-            assert_eq!(note[1], vector.fingerprint.unwrap(), "{}", vector.name);
+            assert_eq!(note[1], fingerprint, "{}", vector.name);
             packets += 1;
         }
     }

@@ -102,7 +102,7 @@ pub enum Found {
     Ip(Headers),
     /// A protocol that carries no IP packets.
     NoIp,
-    /// Neither.
+    /// Neither an IP packet nor a protocol without them.
     Unknown,
 }
 
@@ -120,8 +120,8 @@ impl Found {
     }
 }
 
-/// Parses a frame with the C function `fb_parse`. A super-packet in a frame of `whole` bytes may have
-/// no length in its IP header; for other packets `whole` is zero.
+/// Parses a frame with the C function `fb_parse`. A super-packet in a frame of `whole` bytes may
+/// have no length in its IP header; for other packets `whole` is zero.
 ///
 /// # Panics
 /// Panics if the answer is none that the C code has.
