@@ -135,7 +135,7 @@ fn two_sites_are_controlled_through_a_tunnel() {
     if !has_root() {
         return;
     }
-    let sites = Sites::new("kt");
+    let sites = Sites::new("ku");
     sites.stop_receivebox();
     let ends = [(&sites.router, "10.9.9.1", "10.9.9.2"), (&sites.to, "10.9.9.2", "10.9.9.1")];
     let mut carrier = Carrier::default();
@@ -220,7 +220,7 @@ fn two_sites_are_controlled_through_wireguard() {
     if !has_root() {
         return;
     }
-    let sites = Sites::new("kw");
+    let sites = Sites::new("kg");
     sites.stop_receivebox();
     let ends = [(&sites.router, "10.9.9.1"), (&sites.to, "10.9.9.2")];
     // The socket of a device in user space is a file with its name, which all namespaces share.
