@@ -16,6 +16,7 @@ use serde::Deserialize;
 
 pub use flows::Flows;
 use flows::FlowsTable;
+pub use forebay_web::tls::Files as Tls;
 
 use crate::damping::Limits;
 use crate::token::{Credential, Hash};
@@ -153,18 +154,6 @@ pub struct Announce {
     pub on_exit: After,
     /// What happens to announcements after a crash.
     pub on_death: After,
-}
-
-/// The TLS files for all addresses.
-#[derive(Clone, Debug)]
-pub struct Tls {
-    /// The certificate of the service with its chain, in PEM.
-    pub certificate: PathBuf,
-    /// The private key of the service, in PEM.
-    pub key: PathBuf,
-    /// The authorities for neighbours' certificates, in PEM. Without it no client is asked for a
-    /// certificate.
-    pub clients: Option<PathBuf>,
 }
 
 /// A neighbour with access to the service.

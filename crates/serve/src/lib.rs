@@ -4,19 +4,17 @@
 //! round computes a new plan from current measurements.
 //!
 //! Start at [`run`]. [`service`] has the state and the answers, without sockets or clocks. [`http`]
-//! serves it over connections that are limited in number, size and time. [`round`] computes one
+//! serves it over the connections of [`forebay_web`]. [`round`] computes one
 //! round, and [`rounds`] runs them. [`store`] keeps the state on disk, [`speaker`] announces
 //! routes, and [`collect`] receives flow records.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
-pub mod answer;
 mod clock;
 pub mod collect;
 pub mod config;
 pub mod damping;
-pub mod events;
 pub mod files;
 pub mod http;
 pub mod inputs;
@@ -31,7 +29,7 @@ mod run;
 pub mod service;
 pub mod speaker;
 pub mod store;
-pub mod token;
 
 pub use config::Config;
+pub use forebay_web::{answer, events, token};
 pub use run::{Error, SUPERVISOR, Stop, check, run, supervise};

@@ -129,7 +129,7 @@ fn prepare(path: &Path) -> Result<Prepared, Error> {
 pub fn run(path: &Path, stop: &Stop) -> Result<(), Error> {
     let (config, fixed, numbers, tls) = prepare(path)?;
     let service = Arc::new(Service::new(config.clone(), fixed, numbers, clock::now())?);
-    let listeners = http::listen(&config.listen).map_err(|(at, e)| Error::Listen(at, e))?;
+    let listeners = forebay_web::listen(&config.listen).map_err(|(at, e)| Error::Listen(at, e))?;
     let addresses = config.flows.as_ref().map_or(&[][..], |flows| &flows.listen);
     let sockets = collect::bind(addresses).map_err(|(at, e)| Error::Listen(at, e))?;
     let speaker = match &config.announce {
@@ -168,8 +168,10 @@ pub fn run(path: &Path, stop: &Stop) -> Result<(), Error> {
                 });
             });
         }
-        let served =
-            http::serve(Arc::clone(&service), rounds.clone(), listeners, tls, stop.receiver());
+        let served = {
+            let http = http::Http { service: Arc::clone(&service), rounds: rounds.clone() };
+            forebay_web::serve(Arc::new(http), listeners, tls, stop.receiver())
+        };
         rounds.stop();
         stopped.store(true, Ordering::Relaxed);
         let planned = planner.join();

@@ -1,4 +1,4 @@
-//! Tokens, which neighbours and the operator use to authenticate.
+//! Tokens, which clients use to authenticate.
 //!
 //! A token is 32 random bytes. No dictionary contains it, so a plain hash is enough, and the
 //! configuration, which has only the hash, discloses nothing.

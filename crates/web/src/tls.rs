@@ -1,4 +1,4 @@
-//! TLS with rustls: the certificate of the service, and those of neighbours if an authority is
+//! TLS with rustls: the certificate of the service, and those of clients if an authority is
 //! configured.
 
 use std::fmt;
@@ -16,11 +16,22 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use crate::config::Tls;
 use crate::token::Hash;
 
 /// The largest file of a private key in bytes.
 const LARGEST_KEY: u64 = 64 << 10;
+
+/// The files for TLS.
+#[derive(Clone, Debug)]
+pub struct Files {
+    /// The certificate of the service with its chain, in PEM.
+    pub certificate: PathBuf,
+    /// The private key of the service, in PEM.
+    pub key: PathBuf,
+    /// The authorities for clients' certificates, in PEM. Without it no client is asked for a
+    /// certificate.
+    pub clients: Option<PathBuf>,
+}
 
 /// Why TLS cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -54,20 +65,20 @@ impl fmt::Debug for Acceptor {
 }
 
 impl Acceptor {
-    /// Creates an acceptor from the files of a configuration.
+    /// Creates an acceptor from these files.
     ///
-    /// A neighbour may show a certificate, and access depends on its hash. So one authority can
-    /// serve all neighbours.
+    /// A client may show a certificate, and access depends on its hash. So one authority can serve
+    /// all clients.
     ///
     /// # Errors
     /// If a file cannot be read or has the wrong contents.
-    pub fn new(config: &Tls) -> Result<Self, TlsError> {
+    pub fn new(files: &Files) -> Result<Self, TlsError> {
         let provider = Arc::new(ring::default_provider());
-        let refused = |source| TlsError::Refused { path: config.certificate.clone(), source };
+        let refused = |source| TlsError::Refused { path: files.certificate.clone(), source };
         let builder = rustls::ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
             .map_err(refused)?;
-        let builder = match &config.clients {
+        let builder = match &files.clients {
             None => builder.with_no_client_auth(),
             Some(path) => {
                 let mut roots = RootCertStore::empty();
@@ -83,9 +94,9 @@ impl Acceptor {
                 builder.with_client_cert_verifier(verifier)
             }
         };
-        let key = key(&config.key)?;
+        let key = key(&files.key)?;
         let mut server =
-            builder.with_single_cert(certificates(&config.certificate)?, key).map_err(refused)?;
+            builder.with_single_cert(certificates(&files.certificate)?, key).map_err(refused)?;
         server.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Self(TlsAcceptor::from(Arc::new(server))))
     }

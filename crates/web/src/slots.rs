@@ -10,8 +10,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
-use crate::service::Who;
-
 /// The most connections in all.
 pub const MAX_CONNECTIONS: usize = 512;
 /// The most half-open connections.
@@ -19,7 +17,7 @@ pub const MAX_HALF_OPEN: usize = 256;
 /// The most half-open connections of one IPv4 address, or of one IPv6 network of 64 bits, which is
 /// what a host has (RFC 4291, section 2.5.1).
 pub const MAX_HALF_OPEN_PER_HOST: usize = 16;
-/// The most connections of one neighbour or of the operator.
+/// The most connections of one client.
 pub const MAX_PER_CLIENT: usize = 64;
 
 /// A half-open connection.
@@ -32,24 +30,31 @@ struct HalfOpen {
 
 /// A connection of a client that has shown a valid token or certificate.
 #[derive(Debug)]
-struct Known {
-    who: Who,
+struct Known<W> {
+    who: W,
     /// Kept, because dropping it would close the connection.
     _close: oneshot::Sender<()>,
 }
 
-#[derive(Debug, Default)]
-struct Taken {
+#[derive(Debug)]
+struct Taken<W> {
     /// The half-open connections by number; older ones have lower numbers.
     half_open: BTreeMap<u64, HalfOpen>,
     /// The number of half-open connections of each host that has any.
     hosts: HashMap<IpAddr, usize>,
     /// All other connections, by number.
-    known: HashMap<u64, Known>,
+    known: HashMap<u64, Known<W>>,
     next: u64,
 }
 
-impl Taken {
+impl<W> Default for Taken<W> {
+    fn default() -> Self {
+        let (half_open, hosts) = (BTreeMap::new(), HashMap::new());
+        Self { half_open, hosts, known: HashMap::new(), next: 0 }
+    }
+}
+
+impl<W> Taken<W> {
     fn len(&self) -> usize {
         self.half_open.len() + self.known.len()
     }
@@ -83,34 +88,46 @@ impl Taken {
 }
 
 /// The slots of connections.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Slots(Arc<Mutex<Taken>>);
+#[derive(Debug)]
+pub(crate) struct Slots<W>(Arc<Mutex<Taken<W>>>);
+
+impl<W> Default for Slots<W> {
+    fn default() -> Self {
+        Self(Arc::default())
+    }
+}
+
+impl<W> Clone for Slots<W> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
 
 /// A slot, held until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Slot {
-    slots: Slots,
+pub(crate) struct Slot<W> {
+    slots: Slots<W>,
     number: u64,
 }
 
 /// A slot that was taken.
 #[derive(Debug)]
-pub(crate) struct Admitted {
-    pub(crate) slot: Slot,
+pub(crate) struct Admitted<W> {
+    pub(crate) slot: Slot<W>,
     /// Ends with an error when the connection has to be closed for another one.
     pub(crate) closed: oneshot::Receiver<()>,
     /// Whether another connection was closed for this one.
     pub(crate) displaced: bool,
 }
 
-impl Slots {
-    fn inside(&self) -> MutexGuard<'_, Taken> {
+impl<W> Slots<W> {
+    fn inside(&self) -> MutexGuard<'_, Taken<W>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes a slot for a connection from this address, which is half-open at first; `None` if all
     /// are taken by connections that are not half-open.
-    pub(crate) fn take(&self, from: IpAddr) -> Option<Admitted> {
+    pub(crate) fn take(&self, from: IpAddr) -> Option<Admitted<W>> {
         let host = host(from);
         let mut taken = self.inside();
         let mut displaced = false;
@@ -137,10 +154,10 @@ impl Slots {
     }
 }
 
-impl Slot {
+impl<W: Copy + Eq> Slot<W> {
     /// Notes that the connection is this client's, so that it is no longer half-open. Returns false
     /// if the client has too many connections already; then nothing changes.
-    pub(crate) fn belongs_to(&self, who: Who) -> bool {
+    pub(crate) fn belongs_to(&self, who: W) -> bool {
         let mut taken = self.slots.inside();
         if taken.known.get(&self.number).is_some_and(|known| known.who == who) {
             return true;
@@ -159,7 +176,7 @@ impl Slot {
     }
 }
 
-impl Drop for Slot {
+impl<W> Drop for Slot<W> {
     fn drop(&mut self) {
         let mut taken = self.slots.inside();
         taken.known.remove(&self.number);
@@ -188,7 +205,11 @@ mod tests {
         IpAddr::from(n.to_be_bytes())
     }
 
-    fn is_closed(admitted: &mut Admitted) -> bool {
+    /// A client with a number.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    struct Who(usize);
+
+    fn is_closed(admitted: &mut Admitted<Who>) -> bool {
         admitted.closed.try_recv() == Err(oneshot::error::TryRecvError::Closed)
     }
 
@@ -231,7 +252,7 @@ mod tests {
         let slots = Slots::default();
         let known = |n: u32| {
             let admitted = slots.take(numbered(n)).unwrap();
-            let who = Who::Neighbour(n as usize / MAX_PER_CLIENT);
+            let who = Who(n as usize / MAX_PER_CLIENT);
             assert!(admitted.slot.belongs_to(who) && admitted.slot.belongs_to(who));
             admitted
         };
@@ -239,9 +260,9 @@ mod tests {
         // The last place stays for half-open connections, each of which displaces the one before.
         let first = slots.take(numbered(7)).unwrap();
         let second = slots.take(numbered(7)).unwrap();
-        assert!(!first.slot.belongs_to(Who::Neighbour(0)), "displaced");
-        assert!(!second.slot.belongs_to(Who::Neighbour(0)), "has as many as a client may have");
-        assert!(second.slot.belongs_to(Who::Operator));
+        assert!(!first.slot.belongs_to(Who(0)), "displaced");
+        assert!(!second.slot.belongs_to(Who(0)), "has as many as a client may have");
+        assert!(second.slot.belongs_to(Who(99)));
         assert!(slots.take(numbered(8)).is_none());
         assert!(!all.iter_mut().any(is_closed));
     }

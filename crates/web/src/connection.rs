@@ -3,19 +3,18 @@
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::{Body as _, Incoming};
-use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Method, Request, Response, StatusCode};
+use hyper::{Method, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use serde_json::json;
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -26,10 +25,8 @@ use super::Shared;
 use super::body::Answered;
 use super::slots::{Admitted, Slot};
 use crate::answer::Answer;
-use crate::clock;
-use crate::routes::{self, Access, Miss, Op, Route};
-use crate::service::{self, Service, Who};
 use crate::token::{Hash, Shown, from_header};
+use crate::{Request, Service};
 
 /// The time limit for the headers of a request, and for the start of the next request.
 const HEADERS: Duration = Duration::from_secs(5);
@@ -51,18 +48,22 @@ const LISTENING: Duration = Duration::from_secs(3600);
 const ACKNOWLEDGED: Duration = Duration::from_secs(30);
 
 /// What the requests of a connection share.
-struct Link {
-    shared: Arc<Shared>,
+struct Link<S: Service> {
+    shared: Arc<Shared<S>>,
     /// The hash of the peer's certificate.
     certificate: Option<Hash>,
-    slot: Slot,
+    slot: Slot<S::Who>,
     /// Whether a request has shown a valid token or certificate.
     known: AtomicBool,
     listens: AtomicBool,
 }
 
 /// Serves a connection until it ends or is closed for another one, and holds its slot until then.
-pub(super) async fn serve(stream: TcpStream, admitted: Admitted, shared: Arc<Shared>) {
+pub(super) async fn serve<S: Service>(
+    stream: TcpStream,
+    admitted: Admitted<S::Who>,
+    shared: Arc<Shared<S>>,
+) {
     let socket = SockRef::from(&stream);
     // Without these options the connection works, but is slower or is held longer.
     let _ = socket.set_tcp_nodelay(true);
@@ -77,7 +78,7 @@ pub(super) async fn serve(stream: TcpStream, admitted: Admitted, shared: Arc<Sha
     .await;
 }
 
-async fn accept(stream: TcpStream, slot: Slot, shared: Arc<Shared>) {
+async fn accept<S: Service>(stream: TcpStream, slot: Slot<S::Who>, shared: Arc<Shared<S>>) {
     match &shared.tls {
         None => talk(stream, None, slot, Arc::clone(&shared)).await,
         Some(acceptor) => {
@@ -90,11 +91,11 @@ async fn accept(stream: TcpStream, slot: Slot, shared: Arc<Shared>) {
     }
 }
 
-async fn talk(
+async fn talk<S: Service>(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     certificate: Option<Hash>,
-    slot: Slot,
-    shared: Arc<Shared>,
+    slot: Slot<S::Who>,
+    shared: Arc<Shared<S>>,
 ) {
     let (known, listens) = (AtomicBool::new(false), AtomicBool::new(false));
     let link = Arc::new(Link { shared, certificate, slot, known, listens });
@@ -130,20 +131,14 @@ async fn talk(
     }
 }
 
-async fn respond(request: Request<Incoming>, link: &Link) -> Response<Answered> {
-    let route = match routes::find(request.method().as_str(), request.uri().path()) {
+async fn respond<S: Service>(
+    request: hyper::Request<Incoming>,
+    link: &Link<S>,
+) -> Response<Answered> {
+    let service = &link.shared.service;
+    let route = match service.find(request.method().as_str(), request.uri().path()) {
         Ok(route) => route,
-        Err(Miss::Path) => {
-            let answer =
-                Answer::error(404, "not_found", None, "there is no such path: see /openapi.json");
-            return finish(None, answer, link);
-        }
-        Err(Miss::Method(methods)) => {
-            let message = "the path does not have this method: see /openapi.json";
-            let answer =
-                Answer::error(405, "method", None, message).with("allow", methods.join(", "));
-            return finish(None, answer, link);
-        }
+        Err(answer) => return finish(None, answer, link),
     };
     match attend(route, request, link).await {
         Ok(answered) => answered,
@@ -151,14 +146,15 @@ async fn respond(request: Request<Incoming>, link: &Link) -> Response<Answered> 
     }
 }
 
-async fn attend(
-    route: &'static Route,
-    request: Request<Incoming>,
-    link: &Link,
+async fn attend<S: Service>(
+    route: &'static S::Route,
+    request: hyper::Request<Incoming>,
+    link: &Link<S>,
 ) -> Result<Response<Answered>, Answer> {
     let service = &link.shared.service;
-    let who = authenticate(route, &request, link)?;
-    if who != Who::Anyone {
+    let host = request.headers().get(HOST).and_then(|host| host.to_str().ok());
+    let who = service.authenticate(route, &shown(&request, link), host)?;
+    if let Some(who) = who {
         if !link.slot.belongs_to(who) {
             let message = "too many connections of this client: close some";
             return Err(
@@ -167,34 +163,25 @@ async fn attend(
         }
         link.known.store(true, Ordering::Relaxed);
     }
-    let now = clock::now();
-    service.admit(who, now)?;
+    service.admit(who)?;
+    let query = request.uri().query().unwrap_or_default().to_owned();
+    if let Some(listener) = service.listen(route, who, &query)? {
+        link.listens.store(true, Ordering::Relaxed);
+        service.count(Some(route), 200);
+        let mut response = Response::new(Answered::events(listener));
+        head(&mut response, "text/event-stream", &[]);
+        return Ok(response);
+    }
     let kind = media_type(request.headers().get(CONTENT_TYPE));
-    let body = match route.largest {
+    let body = match service.largest(route) {
         0 => Vec::new(),
         largest => read(request.into_body(), largest).await?,
     };
-    let answer = match (route.op, who) {
-        (Op::Events, Who::Neighbour(at)) => {
-            let listener = service.listen(at)?;
-            link.listens.store(true, Ordering::Relaxed);
-            count(Some(route), 200, service);
-            let mut response = Response::new(Answered::events(listener));
-            head(&mut response, "text/event-stream", &[]);
-            return Ok(response);
-        }
-        (Op::Round, Who::Operator) => {
-            let rounds = link.shared.rounds.clone();
-            spawn_blocking(move || run_round(&rounds)).await
-        }
-        _ => {
-            let service = Arc::clone(service);
-            spawn_blocking(move || {
-                service.answer(&service::Request { route, who, kind: &kind, body: &body, now })
-            })
-            .await
-        }
-    };
+    let answering = Arc::clone(service);
+    let answer = spawn_blocking(move || {
+        answering.answer(&Request { route, who, query: &query, kind: &kind, body: &body })
+    })
+    .await;
     let answer = answer.map_err(|_| {
         Answer::error(
             500,
@@ -206,44 +193,13 @@ async fn attend(
     Ok(finish(Some(route), answer, link))
 }
 
-fn run_round(rounds: &crate::rounds::Rounds) -> Answer {
-    match rounds.run() {
-        Ok(done) => Answer::json(&json!({
-            "round": done.round,
-            "before": done.before,
-            "after": done.after,
-            "hints": done.hints,
-            "changed": done.changed,
-            "announced": done.announced.map(|outcome| json!({"done": outcome.done, "failed": outcome.failed})),
-        })),
-        Err(why) => Answer::error(503, "round", None, &why).later(1000),
-    }
-}
-
-/// Returns who sent a request, if it has access to the route.
-fn authenticate(route: &Route, request: &Request<Incoming>, link: &Link) -> Result<Who, Answer> {
-    if route.access == Access::Anyone {
-        return Ok(Who::Anyone);
-    }
+/// Returns the credentials of a request.
+fn shown<S: Service>(request: &hyper::Request<Incoming>, link: &Link<S>) -> Shown {
     let token = request.headers().get(AUTHORIZATION).and_then(|h| from_header(h.as_bytes()));
     // A browser sends stored credentials with requests of any page, so they are accepted for GET
     // only.
     let token = token.filter(|(_, basic)| !basic || request.method() == Method::GET);
-    let shown = Shown::new(token.as_ref().map(|t| t.0.as_slice()), link.certificate);
-    let who = link.shared.service.who(&shown);
-    match who {
-        Some(who) if Service::may(who, route.access) => Ok(who),
-        Some(_) => Err(Answer::error(403, "forbidden", None, "this route is for another role")),
-        None => {
-            link.shared.service.counters.strangers.fetch_add(1, Ordering::Relaxed);
-            let scheme = match route.op {
-                Op::Page => "Basic realm=\"forebay\", charset=\"UTF-8\"",
-                _ => "Bearer",
-            };
-            let message = "show a valid token: Authorization: Bearer TOKEN";
-            Err(Answer::error(401, "unauthorized", None, message).with("www-authenticate", scheme))
-        }
-    }
+    Shown::new(token.as_ref().map(|t| t.0.as_slice()), link.certificate)
 }
 
 /// Reads a body of at most `largest` bytes.
@@ -269,8 +225,12 @@ fn media_type(header: Option<&HeaderValue>) -> String {
     text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
-fn finish(route: Option<&'static Route>, answer: Answer, link: &Link) -> Response<Answered> {
-    count(route, answer.status, &link.shared.service);
+fn finish<S: Service>(
+    route: Option<&'static S::Route>,
+    answer: Answer,
+    link: &Link<S>,
+) -> Response<Answered> {
+    link.shared.service.count(route, answer.status);
     let status = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = Response::new(Answered::whole(answer.body));
     *response.status_mut() = status;
@@ -288,10 +248,4 @@ fn head(response: &mut Response<Answered>, kind: &'static str, more: &[(&'static
             headers.insert(*name, value);
         }
     }
-}
-
-fn count(route: Option<&'static Route>, status: u16, service: &Service) {
-    let (method, path) = route.map_or(("", ""), |r| (r.method, r.path));
-    let mut answers = service.counters.answers.lock().unwrap_or_else(PoisonError::into_inner);
-    *answers.entry((method, path, status)).or_default() += 1;
 }

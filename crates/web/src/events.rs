@@ -1,5 +1,5 @@
-//! Server-sent events (the HTML standard, section 9.2) for neighbours, with a bounded queue for
-//! each listener.
+//! Server-sent events (the HTML standard, section 9.2) for groups of listeners, with a bounded queue
+//! for each listener.
 //!
 //! An event has the whole state, so a missed event is no loss: the next event, or the first of a
 //! new connection, has the state again. So a listener that does not keep up is disconnected.
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::mpsc;
 
-/// The most listeners of one neighbour.
+/// The most listeners of one group.
 pub const MAX_LISTENERS: usize = 4;
 /// The most events that wait for one listener.
 const MAX_WAITING: usize = 16;
@@ -22,7 +22,7 @@ struct Inside {
     next: u64,
 }
 
-/// The listeners of all neighbours.
+/// The listeners of all groups.
 #[derive(Clone, Debug, Default)]
 pub struct Hub(Arc<Mutex<Inside>>);
 
@@ -40,8 +40,8 @@ impl Hub {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a listener of neighbour `who`, with `first` as its first event; `None` if the neighbour
-    /// has too many.
+    /// Adds a listener of group `who`, with `first` as its first event; `None` if the group has too
+    /// many.
     pub fn listen(&self, who: usize, first: String) -> Option<Listener> {
         let mut inside = self.inside();
         if inside.listeners.values().filter(|(of, _)| *of == who).count() >= MAX_LISTENERS {
@@ -56,8 +56,7 @@ impl Hub {
         Some(Listener { hub: self.clone(), number, queue })
     }
 
-    /// Sends `event` to all listeners of neighbour `who`, and disconnects those whose queue is
-    /// full.
+    /// Sends `event` to all listeners of group `who`, and disconnects those whose queue is full.
     pub fn send(&self, who: usize, event: &str) {
         self.inside()
             .listeners
@@ -90,8 +89,7 @@ impl Listener {
     }
 
     /// Returns the next event without waiting.
-    #[cfg(test)]
-    pub(crate) fn try_next(&mut self) -> Option<String> {
+    pub fn try_next(&mut self) -> Option<String> {
         self.queue.try_recv().ok()
     }
 }

@@ -40,6 +40,17 @@ impl Answer {
         Self { status, ..Self::json(&json!({"error": error})) }
     }
 
+    /// Returns an error for a client without a valid credential. A browser asks for a password if
+    /// the answer is for a page.
+    pub fn unauthorized(is_page: bool) -> Self {
+        let scheme = match is_page {
+            true => "Basic realm=\"forebay\", charset=\"UTF-8\"",
+            false => "Bearer",
+        };
+        let message = "show a valid token: Authorization: Bearer TOKEN";
+        Self::error(401, "unauthorized", None, message).with("www-authenticate", scheme)
+    }
+
     /// Adds a header that asks to retry after this number of milliseconds.
     #[must_use]
     pub fn later(mut self, millis: u64) -> Self {
