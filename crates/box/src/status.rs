@@ -87,6 +87,7 @@ impl StatusSocket {
                 version: STATUS_VERSION,
                 role: self.role.to_owned(),
                 process: std::process::id(),
+                run: self.started.0,
                 up_s: seconds(now, self.started),
                 interfaces: self.interfaces.clone(),
                 not_understood,

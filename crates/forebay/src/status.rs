@@ -133,6 +133,16 @@ fn send(f: &mut fmt::Formatter<'_>, bundle: &SendStatus) -> fmt::Result {
         None => write!(line, ", {kilobytes:.0} kB here")?,
     }
     wrapped(f, &line)?;
+    let dropped = bundle.dropped.map(|n| format!("dropped {n}"));
+    let marked = bundle.marked.map(|n| format!("marked {n}"));
+    let refused = (bundle.refused > 0).then(|| format!("refused {} messages", bundle.refused));
+    let counts: Vec<_> = [dropped, marked, refused].into_iter().flatten().collect();
+    if !counts.is_empty() {
+        wrapped(f, &format!("since the start, here: {}", counts.join(", ")))?;
+    }
+    if let Some(phase) = &bundle.phase {
+        wrapped(f, &format!("rate: {phase}"))?;
+    }
     for decision in bundle.decisions.iter().take(DECISIONS) {
         wrapped(f, &format!("{} ago: {}", Time(decision.ago_s), decision.text))?;
     }
@@ -198,7 +208,7 @@ impl fmt::Display for Time {
 
 #[cfg(test)]
 mod tests {
-    use forebay_records::{Decision, NotUnderstood, STATUS_VERSION};
+    use forebay_records::{Decision, NotUnderstood, STATUS_VERSION, Value};
 
     use super::*;
 
@@ -207,6 +217,7 @@ mod tests {
             version: STATUS_VERSION,
             role: "site".to_owned(),
             process: 77,
+            run: 1,
             up_s: 93_784.0,
             interfaces: vec!["wan0".to_owned()],
             not_understood: NotUnderstood { left: 3, arrived: 4 },
@@ -216,6 +227,8 @@ mod tests {
                 mode: "delay control".to_owned(),
                 mode_s: 61.0,
                 reason: Some("first measured: RTT 50.3 ms, receive rate 1.7 Mbit/s".to_owned()),
+                reason_kind: Some("measured".to_owned()),
+                phase: Some("probing for more, no queue seen".to_owned()),
                 trouble: None,
                 rate_bps: Some(24_000_000),
                 send_bps: Some(23_500_000),
@@ -223,16 +236,23 @@ mod tests {
                 loss: Some(0.0123),
                 rtt_ms: Some(52.04),
                 min_rtt_ms: Some(50.0),
+                rtt_range_ms: Some((51.5, 53.25)),
                 backlog_bytes: 102_400,
                 wait_here_ms: Some(34.13),
                 wait_network_ms: Some(2.04),
                 packets: 9,
-                bytes: 8_000,
+                bytes: 9_000,
+                dropped: Some(12),
+                marked: Some(3),
                 refused: 0,
                 measurements: 5,
                 unmatched: 0,
+                decided: 17,
                 decisions: vec![Decision {
+                    number: 17,
                     ago_s: 1.5,
+                    kind: "epoch_changed".to_owned(),
+                    values: [("from".to_owned(), Value::Number(256))].into(),
                     text: "epoch 256 -> 128 packets".to_owned(),
                 }],
             }],
@@ -258,7 +278,8 @@ mod tests {
                      since first measured: RTT 50.3 ms, receive rate 1.7 Mbit/s\n    \
                      Mbit/s: limit 24.00, sent 23.50, received unknown; lost 1.2 %\n    \
                      round trip 52.0 ms, at least 50.0 ms; wait 2.0 ms in the network, 34.1 ms\n      \
-                     here (102 kB)\n    1.5 s ago: epoch 256 -> 128 packets\n\n  \
+                     here (102 kB)\n    since the start, here: dropped 12, marked 3\n    \
+                     rate: probing for more, no queue seen\n    1.5 s ago: epoch 256 -> 128 packets\n\n  \
                      from branch (192.0.2.1:28316): not heard yet\n    TROUBLE: no message";
         assert!(text.starts_with(start), "{text}");
         assert!(text.ends_with("\n    12 packets, 3.4 MB\n"), "{text}");

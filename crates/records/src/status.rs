@@ -1,9 +1,12 @@
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::Value;
+
 /// The version of the format of [`Status`].
-pub const STATUS_VERSION: u32 = 1;
+pub const STATUS_VERSION: u32 = 2;
 
 /// The prefix of the abstract Unix socket at which a box tells its [`Status`]; the number of its
 /// process follows. Such a name belongs to a network namespace, and goes with the process.
@@ -18,6 +21,9 @@ pub struct Status {
     pub role: String,
     /// The number of its process.
     pub process: u32,
+    /// The start of the process in nanoseconds of the monotonic clock, which tells it from a later
+    /// one of the same number.
+    pub run: u64,
     /// The time since its start, in seconds.
     pub up_s: f64,
     /// The interfaces at which it works, the outer one first.
@@ -54,6 +60,10 @@ pub struct SendStatus {
     pub mode_s: f64,
     /// The reason for the mode, with its figures; `None` before the first change.
     pub reason: Option<String>,
+    /// The kind of the reason: `measured`, `no_feedback`, `contested`, ...
+    pub reason_kind: Option<String>,
+    /// The phase of the controller, which is the reason for the present rate; `None` in open mode.
+    pub phase: Option<String>,
     /// What is wrong with the exchange with the receivebox; `None` if all is well.
     pub trouble: Option<String>,
     /// The rate limit in bit/s; `None` without a limit.
@@ -68,6 +78,9 @@ pub struct SendStatus {
     pub rtt_ms: Option<f64>,
     /// The minimum round-trip time in milliseconds.
     pub min_rtt_ms: Option<f64>,
+    /// The smallest and the largest round-trip time of the last whole second, in milliseconds;
+    /// `None` without a sample in it.
+    pub rtt_range_ms: Option<(f64, f64)>,
     /// The bytes that wait in the box.
     pub backlog_bytes: u64,
     /// The time that a packet waits in the box at the present rate, in milliseconds; `None` without
@@ -79,23 +92,36 @@ pub struct SendStatus {
     /// Packets that left, since the start.
     pub packets: u64,
     /// The bytes of these IP packets.
-    #[serde(default)]
     pub bytes: u64,
+    /// Packets that the box's queue dropped, since the start; `None` if that is not known.
+    pub dropped: Option<u64>,
+    /// Packets that the box's queue marked, since the start; `None` if the queue does not tell.
+    pub marked: Option<u64>,
     /// Messages of the receivebox that were refused, since the start.
     pub refused: u64,
     /// Feedback messages that gave a measurement, since the start.
     pub measurements: u64,
     /// Feedback messages for packets that the box does not know, since the start.
     pub unmatched: u64,
-    /// The last decisions, the latest first.
+    /// The number of decisions since the start, which is the number of the latest one.
+    pub decided: u64,
+    /// The last ten decisions, and those of the last ten seconds, up to 64 in all; the latest
+    /// first.
     pub decisions: Vec<Decision>,
 }
 
 /// A decision of a bundle's control loop.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Decision {
+    /// The number of the decision, from 1. A reader that finds no number follow the last one it
+    /// knows has missed the ones between.
+    pub number: u64,
     /// The time since the decision, in seconds.
     pub ago_s: f64,
+    /// The kind: `mode_changed`, `min_rtt_changed`, ..., as in [`Event`](crate::Event).
+    pub kind: String,
+    /// The values, as in [`Event`](crate::Event).
+    pub values: BTreeMap<String, Value>,
     /// The decision and its reason, with figures.
     pub text: String,
 }

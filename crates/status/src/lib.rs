@@ -1,4 +1,5 @@
-//! The state of running boxes: read from their sockets, and exported as metrics for Prometheus.
+//! The state of running boxes: read from their sockets, judged, and exported as metrics for
+//! Prometheus.
 
 #![forbid(unsafe_code)]
 
@@ -7,7 +8,9 @@ mod exporter;
 #[cfg(feature = "exporter")]
 mod metrics;
 mod read;
+mod verdict;
 
 #[cfg(feature = "exporter")]
 pub use exporter::run;
 pub use read::{Answer, read};
+pub use verdict::{Recent, State, Verdict, sentence};

@@ -12,7 +12,7 @@ const MODES: [&str; 4] = ["open", "delay control", "pass-through", "rate control
 /// A metric of all bundles: its kind, name and help, and its value for a bundle.
 type Metric<T> = (Kind, &'static str, &'static str, fn(&T) -> Option<f64>);
 
-const SEND: [Metric<SendStatus>; 15] = [
+const SEND: [Metric<SendStatus>; 17] = [
     (Gauge, "send_trouble", "1 if something is wrong between the boxes.", |b| {
         Some(f64::from(u8::from(b.trouble.is_some())))
     }),
@@ -43,6 +43,12 @@ const SEND: [Metric<SendStatus>; 15] = [
     (Gauge, "send_backlog_bytes", "Bytes that wait in the box.", |b| Some(b.backlog_bytes as f64)),
     (Counter, "send_packets", "Packets that left the box.", |b| Some(b.packets as f64)),
     (Counter, "send_bytes", "Bytes of IP packets that left the box.", |b| Some(b.bytes as f64)),
+    (Counter, "send_dropped_packets", "Packets that the box's queue dropped.", |b| {
+        b.dropped.map(|n| n as f64)
+    }),
+    (Counter, "send_marked_packets", "Packets that the box's queue marked.", |b| {
+        b.marked.map(|n| n as f64)
+    }),
     (Counter, "send_measurements", "Feedback messages that gave a measurement.", |b| {
         Some(b.measurements as f64)
     }),
@@ -150,6 +156,7 @@ mod tests {
             version: STATUS_VERSION,
             role: "site".to_owned(),
             process: 7,
+            run: 1,
             up_s: 61.5,
             interfaces: vec!["wan0".to_owned()],
             not_understood: NotUnderstood { left: 3, arrived: 4 },
@@ -159,6 +166,8 @@ mod tests {
                 mode: "pass-through".to_owned(),
                 mode_s: 2.0,
                 reason: None,
+                reason_kind: None,
+                phase: None,
                 trouble: None,
                 rate_bps: Some(24_000_000),
                 send_bps: None,
@@ -166,14 +175,18 @@ mod tests {
                 loss: Some(0.25),
                 rtt_ms: Some(52.0),
                 min_rtt_ms: Some(50.0),
+                rtt_range_ms: None,
                 backlog_bytes: 3_000,
                 wait_here_ms: None,
                 wait_network_ms: Some(2.0),
                 packets: 9,
-                bytes: 8_000,
+                bytes: 9_000,
+                dropped: Some(3),
+                marked: None,
                 refused: 0,
                 measurements: 5,
                 unmatched: 0,
+                decided: 0,
                 decisions: Vec::new(),
             }],
             receives: vec![ReceiveStatus {
@@ -205,12 +218,15 @@ mod tests {
             "forebay_send_mode{interface=\"wan0\",bundle=\"branch \\\"a\\\"\",mode=\"pass-through\"} 1",
             "forebay_send_limit_bytes_per_second{interface=\"wan0\",bundle=\"branch \\\"a\\\"\"} 3000000",
             "forebay_send_wait_network_seconds{interface=\"wan0\",bundle=\"branch \\\"a\\\"\"} 0.002",
+            "forebay_send_dropped_packets_total{interface=\"wan0\",bundle=\"branch \\\"a\\\"\"} 3",
             "# TYPE forebay_receive_bytes_total counter",
             "forebay_receive_bytes_total{interface=\"wan0\",bundle=\"branch\"} 3400",
             "forebay_receive_trouble{interface=\"wan0\",bundle=\"branch\"} 1",
         ] {
             assert!(text.lines().any(|l| l == line), "{line}\n{text}");
         }
-        assert!(!text.contains("forebay_receive_heard_age_seconds{"), "{text}");
+        for absent in ["forebay_receive_heard_age_seconds{", "forebay_send_marked_packets_total{"] {
+            assert!(!text.contains(absent), "{text}");
+        }
     }
 }

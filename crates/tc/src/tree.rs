@@ -11,8 +11,8 @@ use crate::lock::Lock;
 use crate::netlink::{Batch, Failure, Netlink, Tc};
 use crate::record::Record;
 use crate::{
-    Class, Device, Error, Found, Handle, Object, Plan, Program, Qdisc, Root, Shape, Statistics,
-    Step, steps,
+    Class, Device, Error, Found, Handle, Object, Plan, Program, Qdisc, QueueCounts, Root, Shape,
+    Statistics, Step, steps,
 };
 
 /// What to do with queues of another owner on the device.
@@ -243,27 +243,26 @@ impl Tree {
         failure.map_or(Ok(()), |f| Err(refused(&self.device, asking, f)))
     }
 
-    /// Reads the drops of each bundle's own qdisc, by number: because the queue was full, and by an
-    /// AQM after a wait, which no class counts.
+    /// Reads the drops and marks of each bundle's own qdisc, by number.
     ///
     /// # Errors
     /// If the kernel does not answer.
-    pub fn drops(&mut self) -> Result<Vec<u64>, Error> {
-        let mut drops = vec![0; self.rates.len()];
+    pub fn queue_counts(&mut self) -> Result<Vec<QueueCounts>, Error> {
+        let mut all = vec![QueueCounts::default(); self.rates.len()];
         let index = self.device.index;
         let mut batch = Batch::default();
         batch.about(libc::RTM_GETQDISC, libc::NLM_F_DUMP, Tc { index, ..Tc::default() });
         let failure = self.socket.ask(&mut batch, |message| {
             // The kernel answers with the qdiscs of all devices.
             let ours = message.object().is_some_and(|(tc, _)| tc.index == index);
-            if let Some((handle, counts)) = Statistics::of(message).filter(|_| ours)
-                && let Some(slot) = handle.queue().and_then(|i| drops.get_mut(i))
+            if let Some((handle, counts)) = QueueCounts::of(message).filter(|_| ours)
+                && let Some(slot) = handle.queue().and_then(|i| all.get_mut(i))
             {
-                *slot = counts.drops;
+                *slot = counts;
             }
         })?;
         let asking = "asking for the counts of queues".to_owned();
-        failure.map_or(Ok(drops), |f| Err(refused(&self.device, asking, f)))
+        failure.map_or(Ok(all), |f| Err(refused(&self.device, asking, f)))
     }
 
     /// Removes the tree, and restores the queues that it replaced or else the kernel's own. A tree

@@ -16,7 +16,7 @@ use crate::logs::Packets;
 /// received for it, so that the queueing policy drops frames or the kernel counts them.
 const PENDING: usize = 1024;
 
-/// The counters of a direction since the start.
+/// The counters of a queue, or of a direction, since the start.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
     /// Packets that left.
@@ -47,7 +47,8 @@ pub(crate) struct DirectionQueues {
     schedule: Schedule,
     /// The frames that wait for the port.
     out: VecDeque<Frame>,
-    counts: Counts,
+    /// The counters of each queue.
+    counts: Vec<Counts>,
     /// The lateness of packets since the last [`DirectionQueues::take_late`].
     late: Lateness,
     /// The lateness of packets before that.
@@ -58,9 +59,9 @@ impl DirectionQueues {
     pub(super) fn new(queues: Vec<Shaped>) -> Self {
         Self {
             schedule: Schedule::new(queues.len()),
+            counts: vec![Counts::default(); queues.len()],
             queues,
             out: VecDeque::with_capacity(2 * PENDING),
-            counts: Counts::default(),
             late: Lateness::default(),
             late_before: Lateness::default(),
         }
@@ -100,7 +101,7 @@ impl DirectionQueues {
         let queue = &mut self.queues[place.queue];
         let mut drops = Dropped::new(now, pool, log);
         queue.enqueue(now, place.packet, &mut |p, r| drops.take(p, r));
-        self.counts.dropped += drops.count;
+        self.counts[place.queue].dropped += drops.count;
         self.schedule.set(place.queue, queue.next_event(now));
         if queue.rate().is_none() {
             self.release(now, pool, log, sent);
@@ -125,12 +126,13 @@ impl DirectionQueues {
             let queue = &mut self.queues[index];
             let mut drops = Dropped::new(now, pool, log);
             let packet = queue.dequeue(now, &mut |p, r| drops.take(p, r));
-            self.counts.dropped += drops.count;
+            let counts = &mut self.counts[index];
+            counts.dropped += drops.count;
             if let Some(packet) = packet {
                 sent(index, &packet);
-                self.counts.sent += 1;
-                self.counts.bytes += packet.len();
-                self.counts.marked += u64::from(packet.is_marked());
+                counts.sent += 1;
+                counts.bytes += packet.len();
+                counts.marked += u64::from(packet.is_marked());
                 log.push(&record(now, &packet, Fate::Sent));
                 self.out.push_back(packet.into_frame(pool));
             }
@@ -170,8 +172,19 @@ impl DirectionQueues {
         &mut self.queues
     }
 
+    /// Returns the counters of all queues together.
     pub(crate) fn counts(&self) -> Counts {
-        self.counts
+        self.counts.iter().fold(Counts::default(), |all, queue| Counts {
+            sent: all.sent + queue.sent,
+            bytes: all.bytes + queue.bytes,
+            marked: all.marked + queue.marked,
+            dropped: all.dropped + queue.dropped,
+        })
+    }
+
+    /// Returns the counters of queue number `index`.
+    pub(crate) fn counts_of(&self, index: usize) -> Counts {
+        self.counts.get(index).copied().unwrap_or_default()
     }
 
     /// Returns the lateness of packets since the last call.

@@ -1,10 +1,12 @@
 //! A bundle at its sendbox: the control loop, and the channel to the receivebox.
 
+mod rtt_range;
+
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 use forebay_control as control;
-use forebay_records::{Decision, SendStatus};
+use forebay_records::{Decision, Event, SendStatus};
 use forebay_units::{Bytes, Nanos, Rate};
 use forebay_wire::feedback::{
     self, BundleId, FEEDBACK_LEN, Received, SendboxChannel, SendboxCounts, Session,
@@ -18,6 +20,7 @@ use crate::config::BundleConfig;
 use crate::diagnosis::{Diagnosis, End, Hint};
 use crate::random;
 use crate::status::seconds;
+use rtt_range::RttRange;
 
 /// The time after which an update is sent again while no feedback arrives that answers a packet. A
 /// restarted receivebox sends nothing before it knows the session.
@@ -25,8 +28,19 @@ const REMIND_AFTER: Nanos = Nanos::from_millis(200);
 /// The time after which an update is sent again while feedback arrives, so that the receivebox
 /// knows that it is heard.
 const KEEP_ALIVE: Nanos = Nanos::from_secs(2);
-/// The number of decisions that are kept for `forebay status`.
+/// The number of decisions that are kept for `forebay status` however old they are.
 const DECISIONS: usize = 10;
+/// The time for which more are kept, so that a reader that asks every second misses none.
+const RECENT: Nanos = Nanos::from_secs(10);
+/// The most decisions that are kept.
+const MOST_DECISIONS: usize = 64;
+
+/// The counters of a bundle's queue since the start; `None` where they are not known.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct QueueTotals {
+    pub(super) dropped: Option<u64>,
+    pub(super) marked: Option<u64>,
+}
 
 /// A bundle with its control loop and its channel to the receivebox.
 pub(super) struct ControlledBundle {
@@ -49,6 +63,9 @@ pub(super) struct ControlledBundle {
     reason: Option<control::ModeReason>,
     /// The last decisions, the latest last.
     decisions: VecDeque<(Nanos, control::Event)>,
+    /// The number of decisions since the start.
+    decided: u64,
+    rtt_range: RttRange,
     /// The number of messages that were not authentic, replayed or malformed.
     refused: u64,
 }
@@ -97,6 +114,8 @@ impl ControlledBundle {
             mode_since: now,
             reason: None,
             decisions: VecDeque::with_capacity(DECISIONS),
+            decided: 0,
+            rtt_range: RttRange::default(),
             refused: 0,
             name,
         })
@@ -166,6 +185,9 @@ impl ControlledBundle {
         self.diagnosis.on_unrecognized(came, unmatched);
         if unmatched == 0 {
             self.answered_at = came;
+            if let Some(rtt) = self.control.rtt() {
+                self.rtt_range.note(came, rtt);
+            }
         }
     }
 
@@ -230,24 +252,34 @@ impl ControlledBundle {
             self.mode_since = now;
             self.reason = Some(reason);
         }
-        if self.decisions.len() == DECISIONS {
+        while self.decisions.len() >= DECISIONS
+            && self.decisions.front().is_some_and(|(at, _)| {
+                self.decisions.len() >= MOST_DECISIONS || now.saturating_sub(*at) > RECENT
+            })
+        {
             self.decisions.pop_front();
         }
+        self.decided += 1;
         self.decisions.push_back((now, event));
     }
 
-    /// Returns the state of the bundle.
-    pub(super) fn status(&self, now: Nanos) -> SendStatus {
+    /// Returns the state of the bundle, whose queue has these counters.
+    pub(super) fn status(&self, now: Nanos, queue: QueueTotals) -> SendStatus {
         let snapshot = self.control.snapshot();
         let ms = |time: Nanos| time.0 as f64 / 1e6;
         let waited = |rtt: Nanos, least: Nanos| ms(rtt.saturating_sub(least));
-        let decisions = self.decisions.iter().rev();
+        let decisions = self.decisions.iter().rev().zip(0..).map(|((at, event), back)| {
+            let Event { kind, values, text, .. } = Event::new(*at, &self.name, event);
+            Decision { number: self.decided - back, ago_s: seconds(now, *at), kind, values, text }
+        });
         SendStatus {
             name: self.name.clone(),
             receivebox: self.receivebox,
             mode: snapshot.mode.to_string(),
             mode_s: seconds(now, self.mode_since),
             reason: self.reason.map(|reason| reason.to_string()),
+            reason_kind: self.reason.map(|reason| reason.kind().to_owned()),
+            phase: snapshot.phase.map(|phase| phase.to_string()),
             trouble: self.diagnosis.current(now),
             rate_bps: snapshot.rate.map(Rate::as_bps),
             send_bps: snapshot.send_rate.map(Rate::as_bps),
@@ -255,6 +287,7 @@ impl ControlledBundle {
             loss: snapshot.loss,
             rtt_ms: snapshot.rtt.map(ms),
             min_rtt_ms: snapshot.min_rtt.map(ms),
+            rtt_range_ms: self.rtt_range.last(now).map(|(low, high)| (ms(low), ms(high))),
             backlog_bytes: self.backlog.0,
             wait_here_ms: snapshot.rate.map(|rate| ms(rate.time_for(self.backlog))),
             wait_network_ms: snapshot
@@ -263,12 +296,13 @@ impl ControlledBundle {
                 .map(|(rtt, least)| waited(rtt, least)),
             packets: self.control.packets_sent(),
             bytes: self.control.bytes_sent().0,
+            dropped: queue.dropped,
+            marked: queue.marked,
             refused: self.refused,
             measurements: snapshot.counters.accepted,
             unmatched: snapshot.counters.unmatched,
-            decisions: decisions
-                .map(|(at, event)| Decision { ago_s: seconds(now, *at), text: event.to_string() })
-                .collect(),
+            decided: self.decided,
+            decisions: decisions.collect(),
         }
     }
 

@@ -10,7 +10,7 @@ use forebay_system::clock;
 use forebay_units::{Bytes, Nanos, Rate};
 use forebay_wire::feedback::{BundleId, is_for_receivebox};
 
-use super::bundle::ControlledBundle;
+use super::bundle::{ControlledBundle, QueueTotals};
 use super::logs::Logs;
 use crate::Error;
 use crate::channel::{Channel, Datagram, Incoming, Undelivered};
@@ -55,9 +55,13 @@ impl Bundles {
         self.channel.as_ref().map(Channel::descriptor)
     }
 
-    /// Returns the state of all bundles.
-    pub(super) fn status(&self, now: Nanos) -> Vec<SendStatus> {
-        self.list.iter().map(|bundle| bundle.status(now)).collect()
+    /// Returns the state of all bundles; `queue` returns the counters of one's queue.
+    pub(super) fn status(
+        &self,
+        now: Nanos,
+        queue: impl Fn(usize) -> QueueTotals,
+    ) -> Vec<SendStatus> {
+        self.list.iter().enumerate().map(|(i, bundle)| bundle.status(now, queue(i))).collect()
     }
 
     pub(super) fn all(&self) -> &[ControlledBundle] {

@@ -15,10 +15,12 @@ use forebay_records::HopCounters;
 use forebay_system::wait::Waiter;
 use forebay_system::{clock, notify};
 use forebay_tc::{
-    Device, Error as TreeError, Event, Features, Foreign, Programs, Statistics, Tree, Watch,
+    Device, Error as TreeError, Event, Features, Foreign, Programs, QueueCounts, Statistics, Tree,
+    Watch,
 };
 use forebay_units::Nanos;
 
+use super::bundle::QueueTotals;
 use super::bundles::Bundles;
 use super::logs::{LogPaths, Logs};
 use super::{TICK, tree};
@@ -220,13 +222,20 @@ impl Sendbox {
                 self.tree.set_rate(index, rate);
             }
         }
+        let tree = &mut self.tree;
         self.status.serve(now, || {
-            // If the kernel does not answer, the loop ends soon and says why.
+            // Without an answer of the kernel these counters are not known. If it does not answer at
+            // all, the loop ends soon and says why.
             let left = self.observer.not_understood().unwrap_or_default();
+            let queues = tree.queue_counts().unwrap_or_default();
+            let totals = |index: usize| match queues.get(index) {
+                Some(counts) => QueueTotals { dropped: Some(counts.drops), marked: counts.marks },
+                None => QueueTotals::default(),
+            };
             let others = self.receivebox.as_ref().map(|receivebox| receivebox.status(now));
             let State { mut not_understood, receives, .. } = others.unwrap_or_default();
             not_understood.left = left;
-            State { not_understood, sends: self.bundles.status(now), receives }
+            State { not_understood, sends: self.bundles.status(now, totals), receives }
         });
         if now >= self.due_check {
             let frames = self.observer.not_understood()?;
@@ -295,7 +304,7 @@ impl Sendbox {
         drop(self.status);
         // If the kernel no longer answers, the counters of the last tick stay.
         let _ = self.tree.statistics(&mut self.counts);
-        let drops = self.tree.drops().unwrap_or_default();
+        let queues = self.tree.queue_counts().unwrap_or_default();
         // The tree is removed before logs are written, so that no limit stays if writing fails.
         self.tree.remove()?;
         let lost = self.observer.samples_lost()?;
@@ -306,7 +315,7 @@ impl Sendbox {
             receivebox.log_summaries()?;
         }
         let logged = self.logs.finish();
-        counters.write(&account(&self.counts, &drops))?;
+        counters.write(&account(&self.counts, &queues))?;
         logged
     }
 }
@@ -318,9 +327,10 @@ fn rules(policy: &Policy) -> Vec<ClassRule> {
 }
 
 /// Computes the account of the bundles' packets from the counters of their classes and queues.
-fn account(counts: &[Statistics], drops: &[u64]) -> HopCounters {
+fn account(counts: &[Statistics], queues: &[QueueCounts]) -> HopCounters {
     let sum = |of: fn(&Statistics) -> u64| counts.iter().map(of).sum::<u64>();
-    let (sent, policy_drops, queued) = (sum(|c| c.packets), drops.iter().sum(), sum(|c| c.queued));
+    let (sent, policy_drops, queued) =
+        (sum(|c| c.packets), queues.iter().map(|queue| queue.drops).sum(), sum(|c| c.queued));
     HopCounters {
         hop: "sendbox".to_owned(),
         received: sent + policy_drops + queued,

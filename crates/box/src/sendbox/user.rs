@@ -12,6 +12,7 @@ use forebay_system::clock;
 use forebay_units::Nanos;
 use forebay_wire::{Frame as Parsed, fingerprint};
 
+use super::bundle::QueueTotals;
 use super::bundles::Bundles;
 use super::classifier::Classifier;
 use super::logs::{LogPaths, Logs};
@@ -137,9 +138,13 @@ impl ForwardingHandler for Sendbox {
             outward.set_rate(now, index, rate);
             outward.keep_order(index, self.bundles.get(index).keeps_order());
         }
+        let totals = |index| {
+            let counts = outward.counts_of(index);
+            QueueTotals { dropped: Some(counts.dropped), marked: Some(counts.marked) }
+        };
         self.status.serve(now, || {
             let not_understood = NotUnderstood { left: self.not_understood.get(), arrived: 0 };
-            State { not_understood, sends: self.bundles.status(now), receives: Vec::new() }
+            State { not_understood, sends: self.bundles.status(now, totals), receives: Vec::new() }
         });
         self.log.note(&self.outside, self.not_understood.get());
     }

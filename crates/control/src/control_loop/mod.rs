@@ -223,6 +223,11 @@ impl ControlLoop {
         self.traffic.sent()
     }
 
+    /// Returns the latest round-trip time.
+    pub fn rtt(&self) -> Option<Nanos> {
+        self.estimator.rtt()
+    }
+
     /// Returns the number of feedback messages since the last one that matched a mark.
     pub fn unmatched_in_a_row(&self) -> u64 {
         self.unmatched_in_a_row

@@ -14,6 +14,24 @@ pub enum EventValue {
     Name(&'static str),
 }
 
+impl ModeReason {
+    /// Returns the kind of the reason as a name in snake case.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Measured { .. } => "measured",
+            Self::NoFeedback { .. } => "no_feedback",
+            Self::UselessFeedback { .. } => "useless_feedback",
+            Self::FeedbackReturned { .. } => "feedback_returned",
+            Self::ElasticCross { .. } => "elastic_cross",
+            Self::Contested { .. } => "contested",
+            Self::InelasticCross { .. } => "inelastic_cross",
+            Self::QueueGone { .. } => "queue_gone",
+            Self::SeveralPaths { .. } => "several_paths",
+            Self::SinglePath { .. } => "single_path",
+        }
+    }
+}
+
 impl Event {
     /// Returns the kind of the event as a name in snake case.
     pub const fn kind(&self) -> &'static str {
@@ -123,18 +141,7 @@ impl Event {
     /// Returns the name of the reason, `None` if the kind has none.
     const fn reason(&self) -> Option<&'static str> {
         Some(match self {
-            Self::ModeChanged { reason, .. } => match reason {
-                ModeReason::Measured { .. } => "measured",
-                ModeReason::NoFeedback { .. } => "no_feedback",
-                ModeReason::UselessFeedback { .. } => "useless_feedback",
-                ModeReason::FeedbackReturned { .. } => "feedback_returned",
-                ModeReason::ElasticCross { .. } => "elastic_cross",
-                ModeReason::Contested { .. } => "contested",
-                ModeReason::InelasticCross { .. } => "inelastic_cross",
-                ModeReason::QueueGone { .. } => "queue_gone",
-                ModeReason::SeveralPaths { .. } => "several_paths",
-                ModeReason::SinglePath { .. } => "single_path",
-            },
+            Self::ModeChanged { reason, .. } => reason.kind(),
             Self::RateSet { phase, .. } => match phase {
                 Phase::SlowStart => "slow_start",
                 Phase::Hold => "hold",
