@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
 
+use forebay_picture::number::duration;
 use forebay_records::{ReceiveStatus, SendStatus, Status};
 
 use crate::cli::StatusArgs;
@@ -80,7 +81,7 @@ impl fmt::Display for Text<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Status { role, process, up_s, interfaces, sends, receives, .. } = self.0;
         let interfaces = interfaces.join(", ");
-        writeln!(f, "{role} at {interfaces}, process {process}, up {}", Time(*up_s))?;
+        writeln!(f, "{role} at {interfaces}, process {process}, up {}", duration(*up_s))?;
         let unknown = self.0.not_understood;
         for (frames, ways) in [(unknown.left, "left"), (unknown.arrived, "arrived")] {
             if frames > 0 {
@@ -99,7 +100,7 @@ impl fmt::Display for Text<'_> {
 
 fn send(f: &mut fmt::Formatter<'_>, bundle: &SendStatus) -> fmt::Result {
     let SendStatus { name, receivebox, mode, mode_s, .. } = bundle;
-    writeln!(f, "\n  to {name} ({receivebox}): {mode} for {}", Time(*mode_s))?;
+    writeln!(f, "\n  to {name} ({receivebox}): {mode} for {}", duration(*mode_s))?;
     if let Some(trouble) = &bundle.trouble {
         wrapped(f, &format!("TROUBLE: {trouble}"))?;
     }
@@ -144,7 +145,7 @@ fn send(f: &mut fmt::Formatter<'_>, bundle: &SendStatus) -> fmt::Result {
         wrapped(f, &format!("rate: {phase}"))?;
     }
     for decision in bundle.decisions.iter().take(DECISIONS) {
-        wrapped(f, &format!("{} ago: {}", Time(decision.ago_s), decision.text))?;
+        wrapped(f, &format!("{} ago: {}", duration(decision.ago_s), decision.text))?;
     }
     Ok(())
 }
@@ -152,7 +153,7 @@ fn send(f: &mut fmt::Formatter<'_>, bundle: &SendStatus) -> fmt::Result {
 fn receive(f: &mut fmt::Formatter<'_>, bundle: &ReceiveStatus) -> fmt::Result {
     let ReceiveStatus { name, sendbox, packets, bytes, .. } = bundle;
     let heard = match bundle.heard_s {
-        Some(seconds) => format!("heard {} ago", Time(seconds)),
+        Some(seconds) => format!("heard {} ago", duration(seconds)),
         None => "not heard yet".to_owned(),
     };
     writeln!(f, "\n  from {name} ({sendbox}): {heard}")?;
@@ -187,22 +188,6 @@ impl fmt::Display for Ms {
         // Paths of a few microseconds exist.
         let places = if self.0 < 1.0 { 3 } else { 1 };
         write!(f, "{:.places$} ms", self.0)
-    }
-}
-
-/// A time in seconds, in the two largest units.
-struct Time(f64);
-
-impl fmt::Display for Time {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let seconds = self.0 as u64;
-        let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
-        match () {
-            () if days > 0 => write!(f, "{days} d {} h", hours % 24),
-            () if hours > 0 => write!(f, "{hours} h {} min", minutes % 60),
-            () if minutes > 0 => write!(f, "{minutes} min {} s", seconds % 60),
-            () => write!(f, "{:.1} s", self.0),
-        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Formats the date of a run.
+//! Formats dates and times of day.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -25,9 +25,27 @@ pub fn day(time: SystemTime) -> String {
     format!("{year}-{month:02}-{:02}", rest + 1)
 }
 
+/// Formats a time in milliseconds since 1970 in UTC, as in RFC 3339, to the second.
+pub fn second(millis: u64) -> String {
+    let date = day(UNIX_EPOCH + Duration::from_millis(millis));
+    format!("{date}T{}Z", time_of_day(millis))
+}
+
+/// Formats the time of day of a time in milliseconds since 1970, in UTC: `20:59:07`.
+pub fn time_of_day(millis: u64) -> String {
+    let within = millis / 1000 % DAY;
+    format!("{:02}:{:02}:{:02}", within / 3600, within / 60 % 60, within % 60)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_are_written_in_utc() {
+        assert_eq!(second(951_868_799_999), "2000-02-29T23:59:59Z");
+        assert_eq!(time_of_day(951_868_800_000), "00:00:00");
+    }
 
     #[test]
     fn dates_match_examples() {

@@ -14,6 +14,9 @@ pub mod svg;
 /// The style sheet of pictures, which follows the reader's light or dark mode.
 pub const STYLE: &str = include_str!("picture.css");
 
+/// The style sheet of pages with such pictures: text, tiles, notices and tables.
+pub const PAGE_STYLE: &str = include_str!("page.css");
+
 /// Escapes `text` for HTML or SVG, including attributes.
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());

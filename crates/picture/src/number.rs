@@ -47,6 +47,18 @@ pub fn percent(share: f64) -> String {
     format!("{:.1} %", (share * 1000.0).floor() / 10.0)
 }
 
+/// Formats a time in seconds in its two largest units: `0.4 s`, `12 min 3 s`, `1 d 2 h`.
+pub fn duration(seconds: f64) -> String {
+    let whole = seconds as u64;
+    let (minutes, hours, days) = (whole / 60, whole / 3600, whole / 86_400);
+    match () {
+        () if days > 0 => format!("{days} d {} h", hours % 24),
+        () if hours > 0 => format!("{hours} h {} min", minutes % 60),
+        () if minutes > 0 => format!("{minutes} min {} s", whole % 60),
+        () => format!("{seconds:.1} s"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -62,6 +74,12 @@ mod tests {
     #[test]
     fn settings_are_written_as_they_were_set() {
         assert_eq!([96.0, 0.5, 3.0 * 0.1].map(setting), ["96", "0.5", "0.3"]);
+    }
+
+    #[test]
+    fn durations_have_two_units() {
+        let written = [0.44, 59.9, 61.0, 7_199.0, 93_784.0].map(duration);
+        assert_eq!(written, ["0.4 s", "59.9 s", "1 min 1 s", "1 h 59 min", "1 d 2 h"]);
     }
 
     #[test]

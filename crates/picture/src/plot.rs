@@ -62,6 +62,29 @@ impl Plot {
         }
     }
 
+    /// Draws texts below the axis at the bottom, each at a place of it.
+    pub fn marks(&self, svg: &mut Svg, marks: &[(f64, String)]) {
+        for (value, text) in marks {
+            let at = (self.x(*value), self.bottom() + 16.0);
+            svg.line("axis", (at.0, self.bottom()), (at.0, self.bottom() + 4.0));
+            svg.text("tick", at, Anchor::Middle, text);
+        }
+    }
+
+    /// Fills the area between the lowest and the highest value of each place of the axis at the
+    /// bottom, with gaps where there is none.
+    pub fn area(&self, svg: &mut Svg, class: &str, points: &[Option<(f64, f64, f64)>]) {
+        let mut path = Path::default();
+        for stretch in points.split(Option::is_none) {
+            let there = stretch.iter().flatten();
+            let top = there.clone().map(|(x, _, high)| (self.x(*x), self.y(*high)));
+            let back = there.rev().map(|(x, low, _)| (self.x(*x), self.y(*low)));
+            let outline = top.chain(back);
+            path = if stretch.is_empty() { path } else { path.through(outline).close() };
+        }
+        svg.path(&format!("band {class}"), &path);
+    }
+
     /// Draws a line through `points`, with gaps where there is none.
     pub fn curve(&self, svg: &mut Svg, class: &str, points: &[Option<(f64, f64)>]) {
         let mut path = Path::default();
@@ -93,4 +116,29 @@ impl Plot {
 /// Returns the style class of a curve by its index; there are six.
 pub fn class(index: usize) -> &'static str {
     ["c0", "c1", "c2", "c3", "c4", "c5"][index % 6]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn areas_and_marks_are_at_their_places() {
+        let plot = Plot::new((10.0, 10.0), (100.0, 50.0), 100.0, 10.0);
+        let mut svg = Svg::new("a", "T", "D", 120.0, 80.0);
+        plot.area(
+            &mut svg,
+            "x",
+            &[Some((0.0, 0.0, 10.0)), Some((50.0, 5.0, 5.0)), None, Some((90.0, 0.0, 2.0))],
+        );
+        plot.marks(&mut svg, &[(50.0, "12:00".to_owned())]);
+        let svg = svg.finish();
+        // The axis at the left ends at 10, so 10 is at the top and 5 in the middle.
+        let expected = "<path class=\"band x\" d=\"M10 10L10 10L60 35L60 35L10 60Z\
+                        M100 50L100 50L100 60Z\"/>";
+        assert!(svg.contains(expected), "{svg}");
+        assert!(
+            svg.contains("<text class=\"tick\" x=\"60\" y=\"76\" text-anchor=\"middle\">12:00")
+        );
+    }
 }

@@ -61,6 +61,16 @@ impl Svg {
         ));
     }
 
+    /// Draws a rectangle with a tooltip; `title` is plain text.
+    pub fn titled_rect(&mut self, class: &str, corner: (f64, f64), size: (f64, f64), title: &str) {
+        let (x, y, w, h) = (Unit(corner.0), Unit(corner.1), Unit(size.0), Unit(size.1));
+        let title = escape(title);
+        self.put(format_args!(
+            "<rect class=\"{class}\" x=\"{x}\" y=\"{y}\" width=\"{w}\" height=\"{h}\">\
+             <title>{title}</title></rect>"
+        ));
+    }
+
     /// Draws a circle.
     pub fn circle(&mut self, class: &str, centre: (f64, f64), radius: f64) {
         let (x, y, r) = (Unit(centre.0), Unit(centre.1), Unit(radius));
@@ -224,6 +234,7 @@ mod tests {
         svg.line("axis", (0.0, -0.01), (1.26, 2.0));
         svg.text("tick", (1.0, 2.0), Anchor::End, "5 < 6");
         svg.path("curve", &Path::default());
+        svg.titled_rect("hit", (0.0, 1.0), (2.0, 3.0), "<now>");
         svg.titled_line("event", (3.0, 0.0), (3.0, 4.0), "a > b");
         svg.path("band", &Path::default().through([(0.0, 1.0), (2.0, 3.0)]).close());
         insta::assert_snapshot!(svg.finish(), @r#"
@@ -232,6 +243,7 @@ mod tests {
         <desc id="a-d">What &lt;it&gt; shows</desc>
         <path class="axis" d="M0 0L1.3 2"/>
         <text class="tick" x="1" y="2" text-anchor="end">5 &lt; 6</text>
+        <rect class="hit" x="0" y="1" width="2" height="3"><title>&lt;now&gt;</title></rect>
         <path class="event" d="M3 0L3 4"><title>a &gt; b</title></path>
         <path class="band" d="M0 1L0 1L2 3Z"/>
         </svg>

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::metrics::list;
 
-/// The style sheet of the page, beside that of its pictures.
+/// The style sheet of the page, beside those of pictures and of all pages.
 const STYLE: &str = include_str!("page/page.css");
 
 /// Renders the page for the operator's `state`.
@@ -27,7 +27,11 @@ pub(crate) fn page(state: &Value) -> String {
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta http-equiv="refresh" content="30";
                 title { "Forebay plan: " (network) }
-                style { (PreEscaped(forebay_picture::STYLE)) (PreEscaped(STYLE)) }
+                style {
+                    (PreEscaped(forebay_picture::STYLE))
+                    (PreEscaped(forebay_picture::PAGE_STYLE))
+                    (PreEscaped(STYLE))
+                }
             }
             body {
                 main {

@@ -4,14 +4,14 @@ use std::ffi::OsStr;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use forebay_config::ConfigError;
 use forebay_guard::Guard;
-use tokio::sync::oneshot;
+pub use forebay_web::Stop;
 
 use crate::config::{After, Announce, Config};
 use crate::http::tls::{Acceptor, TlsError};
@@ -72,37 +72,6 @@ impl Error {
     }
 }
 
-/// Stops a service in an orderly way.
-#[derive(Clone, Debug, Default)]
-pub struct Stop {
-    state: Arc<Mutex<StopState>>,
-}
-
-#[derive(Debug, Default)]
-struct StopState {
-    requested: bool,
-    sender: Option<oneshot::Sender<()>>,
-}
-
-impl Stop {
-    /// Stops the service, now or as soon as it has started.
-    pub fn stop(&self) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.requested = true;
-        // Dropping the sender stops the service.
-        state.sender = None;
-    }
-
-    fn receiver(&self) -> oneshot::Receiver<()> {
-        let (sender, receiver) = oneshot::channel();
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if !state.requested {
-            state.sender = Some(sender);
-        }
-        receiver
-    }
-}
-
 /// Checks the configuration at `path` and all files that it names; changes nothing.
 ///
 /// # Errors
@@ -153,7 +122,7 @@ pub fn run(path: &Path, stop: &Stop) -> Result<(), Error> {
     let ended = thread::scope(|scope| {
         let (planning, speaking, guarding) = (&service, speaker.as_ref(), &mut guard);
         // The service ends with this thread, however it ends.
-        let end = StopAtEnd(stop.clone());
+        let end = stop.at_end();
         let planner = scope.spawn(move || {
             let _end = end;
             crate::rounds::serve(planning, &requests, speaking, &mut || guarding.check());
@@ -191,14 +160,6 @@ pub fn run(path: &Path, stop: &Stop) -> Result<(), Error> {
     match left {
         Some((failed, journal)) => Err(Error::Left { failed, journal }),
         None => Ok(()),
-    }
-}
-
-struct StopAtEnd(Stop);
-
-impl Drop for StopAtEnd {
-    fn drop(&mut self) {
-        self.0.stop();
     }
 }
 

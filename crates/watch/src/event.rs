@@ -36,8 +36,8 @@ pub struct LogEvent {
 
 /// The kinds of events that the history makes.
 pub mod kind {
-    /// A box appeared.
-    pub const BOX_STARTED: &str = "box_started";
+    /// A box is seen for the first time since the history started.
+    pub const BOX_SEEN: &str = "box_seen";
     /// A box ended.
     pub const BOX_GONE: &str = "box_gone";
     /// A box does not answer.

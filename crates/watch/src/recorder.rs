@@ -37,12 +37,22 @@ pub struct Live {
     pub round_trip_ms: Option<(f64, f64)>,
 }
 
+/// A box as it was seen last.
+#[derive(Clone, Debug)]
+struct Seen {
+    /// The name; the number of the process if it never answered.
+    place: String,
+    /// Why it does not answer, if it does not.
+    silence: Option<String>,
+}
+
 /// The counters of a bundle, and the time of its box at which they were read.
 #[derive(Clone, Copy, Debug)]
 struct Counted {
     run: u64,
     up_s: f64,
     bytes: u64,
+    packets: u64,
     dropped: Option<u64>,
     marked: Option<u64>,
     refused: u64,
@@ -59,8 +69,8 @@ pub struct Recorder {
     counted: BTreeMap<Series, Counted>,
     recent: BTreeMap<Series, Recent>,
     live: Vec<Live>,
-    /// The boxes by process: their name, and whether they answered.
-    boxes: BTreeMap<u32, (String, bool)>,
+    /// The boxes by process.
+    boxes: BTreeMap<u32, Seen>,
     /// The time of the last write, and the minute after the last one that was computed, in seconds
     /// since 1970.
     written: u64,
@@ -254,30 +264,32 @@ impl Recorder {
         for answer in answers {
             let process = answer.process;
             let before = self.boxes.get(&process);
+            let was_silent = before.is_some_and(|seen| seen.silence.is_some());
             let (place, text, what) = match (&answer.status, before) {
                 (Ok(status), None) => {
                     let up = status.up_s;
                     let text = format!("process {process} runs, up {up:.0} s");
-                    (place(status), text, kind::BOX_STARTED)
+                    (place(status), text, kind::BOX_SEEN)
                 }
-                (Ok(status), Some((_, false))) => {
+                (Ok(status), Some(_)) if was_silent => {
                     (place(status), format!("process {process} answers again"), kind::BOX_ANSWERS)
                 }
-                (Ok(_), Some((_, true))) => continue,
-                (Err(_), Some((_, false))) => continue,
-                (Err(e), before) => {
-                    let place = before.map_or_else(String::new, |(place, _)| place.clone());
+                (Err(e), before) if !was_silent => {
+                    let name = format!("process {process}");
+                    let place = before.map_or(name, |seen| seen.place.clone());
                     (place, format!("process {process}: {e}"), kind::BOX_SILENT)
                 }
+                _ => continue,
             };
             events.push(own_event(now, &place, what, text));
-            self.boxes.insert(process, (place, answer.status.is_ok()));
+            let silence = answer.status.as_ref().err().map(ToString::to_string);
+            self.boxes.insert(process, Seen { place, silence });
         }
-        self.boxes.retain(|process, (place, _)| {
+        self.boxes.retain(|process, seen| {
             let is_there = answers.iter().any(|answer| answer.process == *process);
             if !is_there {
                 let text = format!("process {process} has ended");
-                events.push(own_event(now, place, kind::BOX_GONE, text));
+                events.push(own_event(now, &seen.place, kind::BOX_GONE, text));
             }
             is_there
         });
@@ -291,6 +303,7 @@ impl Recorder {
             run: status.run,
             up_s: status.up_s,
             bytes: bundle.bytes,
+            packets: bundle.packets,
             dropped: bundle.dropped,
             marked: bundle.marked,
             refused: bundle.refused,
@@ -335,6 +348,7 @@ impl Recorder {
             run: status.run,
             up_s: status.up_s,
             bytes: bundle.bytes,
+            packets: bundle.packets,
             dropped: None,
             marked: None,
             refused: bundle.refused,
@@ -429,6 +443,12 @@ impl Recorder {
         &self.live
     }
 
+    /// Returns the boxes that do not answer, each with the reason.
+    pub fn silent(&self) -> impl Iterator<Item = (&str, &str)> {
+        let boxes = self.boxes.values();
+        boxes.filter_map(|seen| seen.silence.as_deref().map(|why| (&seen.place[..], why)))
+    }
+
     /// Returns why the file is not written, if it is not.
     pub fn trouble(&self) -> Option<&Trouble> {
         self.trouble.as_ref()
@@ -456,8 +476,10 @@ impl Recorder {
 }
 
 /// The differences of counters over a time.
+#[derive(Default)]
 struct Counts {
     rate_bps: Option<f64>,
+    packets: Option<f64>,
     dropped: Option<f64>,
     marked: Option<f64>,
     refused: Option<f64>,
@@ -467,7 +489,7 @@ impl Counts {
     fn between(before: Option<Counted>, now: &Counted) -> Self {
         let before = before.filter(|b| b.run == now.run && b.bytes <= now.bytes);
         let Some((before, time)) = before.map(|b| (b, now.up_s - b.up_s)) else {
-            return Self { rate_bps: None, dropped: None, marked: None, refused: None };
+            return Self::default();
         };
         let more = |now: Option<u64>, before: Option<u64>| {
             now.zip(before).map(|(now, before)| now.saturating_sub(before) as f64)
@@ -475,6 +497,7 @@ impl Counts {
         let rate = (now.bytes - before.bytes) as f64 * 8.0 / time;
         Self {
             rate_bps: (time > 0.0 && time < GAP_S).then_some(rate),
+            packets: more(Some(now.packets), Some(before.packets)),
             dropped: more(now.dropped, before.dropped),
             marked: more(now.marked, before.marked),
             refused: more(Some(now.refused), Some(before.refused)),
@@ -482,8 +505,8 @@ impl Counts {
     }
 
     fn sample(self) -> Sample {
-        let Self { rate_bps, dropped, marked, refused } = self;
-        Sample { rate_bps, dropped, marked, refused, ..Sample::default() }
+        let Self { rate_bps, packets, dropped, marked, refused } = self;
+        Sample { rate_bps, packets, dropped, marked, refused, ..Sample::default() }
     }
 }
 

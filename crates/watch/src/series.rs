@@ -126,6 +126,8 @@ pub struct Sample {
     pub there_high_ms: Option<f64>,
     /// The share of packets lost on the path, 0 to 1.
     pub lost: Option<f64>,
+    /// The packets that left the box, or arrived if the bundle is received.
+    pub packets: Option<f64>,
     /// The packets that the box's queue dropped.
     pub dropped: Option<f64>,
     /// The packets that the box's queue marked.

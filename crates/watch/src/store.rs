@@ -42,18 +42,19 @@ CREATE TABLE series (id INTEGER PRIMARY KEY, place TEXT NOT NULL, name TEXT NOT 
 CREATE TABLE second (series INTEGER NOT NULL, slot INTEGER NOT NULL, at INTEGER NOT NULL,
   mode INTEGER, trouble INTEGER NOT NULL, limit_bps REAL, rate_bps REAL, arrived_bps REAL,
   here_ms REAL, here_high_ms REAL, there_ms REAL, there_low_ms REAL, there_high_ms REAL,
-  lost REAL, dropped REAL, marked REAL, refused REAL, PRIMARY KEY (series, slot)) WITHOUT ROWID;
+  lost REAL, packets REAL, dropped REAL, marked REAL, refused REAL, PRIMARY KEY (series, slot)) WITHOUT ROWID;
 CREATE TABLE minute (series INTEGER NOT NULL, slot INTEGER NOT NULL, at INTEGER NOT NULL,
   mode INTEGER, trouble INTEGER NOT NULL, limit_bps REAL, rate_bps REAL, arrived_bps REAL,
   here_ms REAL, here_high_ms REAL, there_ms REAL, there_low_ms REAL, there_high_ms REAL,
-  lost REAL, dropped REAL, marked REAL, refused REAL, PRIMARY KEY (series, slot)) WITHOUT ROWID;
+  lost REAL, packets REAL, dropped REAL, marked REAL, refused REAL, PRIMARY KEY (series, slot)) WITHOUT ROWID;
 CREATE TABLE event (id INTEGER PRIMARY KEY AUTOINCREMENT, at INTEGER NOT NULL,
   routine INTEGER NOT NULL, body TEXT NOT NULL);
 CREATE INDEX event_at ON event (at);
 ";
 
 const COLUMNS: &str = "at, mode, trouble, limit_bps, rate_bps, arrived_bps, here_ms, here_high_ms,
-  there_ms, there_low_ms, there_high_ms, lost, dropped, marked, refused";
+  there_ms, there_low_ms, there_high_ms, lost, packets, dropped, marked,
+  refused";
 
 /// A minute's figures from its seconds. The mode is the one that lasted longest.
 const MINUTE: &str = "
@@ -63,7 +64,7 @@ SELECT second.series, (?1 / 60) % 1440, ?1,
      AND s.slot < ?1 % 3600 + 60 AND s.at >= ?1 AND s.at < ?1 + 60
      GROUP BY mode ORDER BY count(*) DESC, mode DESC LIMIT 1),
   max(second.trouble), avg(limit_bps), avg(rate_bps), avg(arrived_bps), avg(here_ms), max(here_high_ms),
-  avg(there_ms), min(there_low_ms), max(there_high_ms), avg(lost), sum(dropped), sum(marked),
+  avg(there_ms), min(there_low_ms), max(there_high_ms), avg(lost), sum(packets), sum(dropped), sum(marked),
   sum(refused)
 FROM series AS of CROSS JOIN second ON second.series = of.id AND second.slot >= ?1 % 3600
   AND second.slot < ?1 % 3600 + 60
@@ -425,7 +426,7 @@ fn write(
         }
         let mut put = transaction.prepare_cached(
             "INSERT OR REPLACE INTO second SELECT id, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13,
-             ?14, ?15, ?16, ?17, ?18, ?19 FROM series
+             ?14, ?15, ?16, ?17, ?18, ?19, ?20 FROM series
              WHERE place = ?1 AND name = ?2 AND direction = ?3",
         )?;
         for (series, Row { at, sample }) in &change.rows {
@@ -447,6 +448,7 @@ fn write(
                 sample.there_low_ms,
                 sample.there_high_ms,
                 sample.lost,
+                sample.packets,
                 sample.dropped,
                 sample.marked,
                 sample.refused,
@@ -498,9 +500,10 @@ fn row(row: &SqlRow<'_>) -> rusqlite::Result<Row> {
             there_low_ms: row.get(9)?,
             there_high_ms: row.get(10)?,
             lost: row.get(11)?,
-            dropped: row.get(12)?,
-            marked: row.get(13)?,
-            refused: row.get(14)?,
+            packets: row.get(12)?,
+            dropped: row.get(13)?,
+            marked: row.get(14)?,
+            refused: row.get(15)?,
         },
     })
 }

@@ -4,7 +4,7 @@
 //! An event has the whole state, so a missed event is no loss: the next event, or the first of a
 //! new connection, has the state again. So a listener that does not keep up is disconnected.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::mpsc;
@@ -61,6 +61,11 @@ impl Hub {
         self.inside()
             .listeners
             .retain(|_, (of, sender)| *of != who || sender.try_send(event.to_owned()).is_ok());
+    }
+
+    /// Returns the groups that have listeners.
+    pub fn groups(&self) -> BTreeSet<usize> {
+        self.inside().listeners.values().map(|(of, _)| *of).collect()
     }
 
     /// Disconnects all listeners.
@@ -122,6 +127,7 @@ mod tests {
             assert_eq!(heard, ["first", "x"]);
         }
         assert_eq!((other.try_next().as_deref(), other.try_next()), (Some("other"), None));
+        assert_eq!(hub.groups(), [0, 1].into());
         own.pop();
         assert!(hub.listen(0, String::new()).is_some(), "one has gone");
     }

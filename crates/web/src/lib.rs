@@ -23,6 +23,7 @@ mod body;
 mod connection;
 pub mod events;
 mod slots;
+mod stop;
 pub mod tls;
 pub mod token;
 
@@ -36,6 +37,7 @@ use tokio::sync::oneshot;
 
 pub use answer::Answer;
 pub use slots::{MAX_CONNECTIONS, MAX_HALF_OPEN, MAX_HALF_OPEN_PER_HOST, MAX_PER_CLIENT};
+pub use stop::{Stop, StopAtEnd};
 
 use events::Listener;
 use slots::Slots;

@@ -149,6 +149,7 @@ fn figures_are_those_of_the_status_and_survive_a_restart() {
         there_low_ms: Some(1.0),
         there_high_ms: Some(7.5),
         lost: Some(0.01),
+        packets: Some(1.0),
         dropped: Some(2.0),
         marked: None,
         refused: Some(0.0),
@@ -162,7 +163,7 @@ fn figures_are_those_of_the_status_and_survive_a_restart() {
     assert_eq!((mean.mode, mean.limit_bps), (Some(Mode::Open), Some(24_000_089.5)));
     assert_eq!((mean.dropped, mean.there_high_ms), (Some(120.0), Some(7.5)));
     // The decision was known, so it is not logged again.
-    assert_eq!(kinds(&recorder), ["mode_changed", "box_started", "box_started"]);
+    assert_eq!(kinds(&recorder), ["box_seen", "mode_changed", "box_seen"]);
 }
 
 #[test]
@@ -313,7 +314,7 @@ fn boxes_and_troubles_come_and_go() {
     answers.clear();
     recorder.record((START + 5) * 1000, &answers);
     recorder.write(START + 5);
-    let expected = ["box_started", "trouble_began", "trouble_over", "box_silent", "box_gone"];
+    let expected = ["box_seen", "trouble_began", "trouble_over", "box_silent", "box_gone"];
     assert_eq!(kinds(&recorder), expected);
 }
 

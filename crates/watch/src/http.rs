@@ -1,0 +1,346 @@
+//! The page over HTTP.
+
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use forebay_records::Status;
+use forebay_web::events::{Hub, Listener, event};
+use forebay_web::token::{Credential, Shown};
+use forebay_web::{Answer, Connection, Request};
+use serde_json::json;
+
+use crate::page::{SCRIPT, View, style};
+use crate::recorder::Recorder;
+use crate::series::Range;
+
+/// The most peers that are told apart for updates; further ones are updated when they are loaded.
+const MOST_PEERS: usize = 1024;
+
+/// A route of the page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Route {
+    Page,
+    Style,
+    Script,
+    Stream,
+    Status,
+    History,
+    Health,
+}
+
+const ROUTES: [(&str, Route); 7] = [
+    ("/", Route::Page),
+    ("/style.css", Route::Style),
+    ("/page.js", Route::Script),
+    ("/stream", Route::Stream),
+    ("/status.json", Route::Status),
+    ("/history.json", Route::History),
+    ("/healthz", Route::Health),
+];
+
+/// Everything that the page may load comes from the service itself.
+const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; \
+                      connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; \
+                      frame-ancestors 'none'";
+
+/// The page with its history.
+#[derive(Debug)]
+pub(crate) struct Site {
+    recorder: Mutex<Recorder>,
+    /// The last answers of the boxes.
+    status: Mutex<Arc<Vec<Status>>>,
+    hub: Hub,
+    /// The names of peers with listeners, by number.
+    peers: Mutex<Vec<String>>,
+    /// What a client has to show; `None` lets everyone in who reaches the address.
+    credential: Option<Credential>,
+    host: String,
+    /// Returns the time in milliseconds since 1970.
+    clock: fn() -> u64,
+}
+
+impl Site {
+    pub(crate) fn new(
+        recorder: Recorder,
+        credential: Option<Credential>,
+        host: String,
+        clock: fn() -> u64,
+    ) -> Self {
+        Self {
+            recorder: Mutex::new(recorder),
+            status: Mutex::default(),
+            hub: Hub::default(),
+            peers: Mutex::default(),
+            credential,
+            host,
+            clock,
+        }
+    }
+
+    pub(crate) fn recorder(&self) -> MutexGuard<'_, Recorder> {
+        // A panic leaves the history consistent: each change is one transaction.
+        self.recorder.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes in the answers of all boxes, and tells listeners; with `all` the charts too.
+    pub(crate) fn take(&self, answers: Vec<forebay_status::Answer>, all: bool) {
+        let now = (self.clock)();
+        self.recorder().record(now, &answers);
+        let status = answers.into_iter().filter_map(|answer| answer.status.ok()).collect();
+        *self.status.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(status);
+        for group in self.hub.groups() {
+            let (range, peer) = self.group(group);
+            let text = self.update(range, peer.as_deref(), all);
+            self.hub.send(group, &text);
+        }
+    }
+
+    fn update(&self, range: Range, peer: Option<&str>, all: bool) -> String {
+        let now = (self.clock)() / 1000;
+        let mut recorder = self.recorder();
+        if all {
+            recorder.write(now);
+        }
+        let view = View { recorder: &recorder, range, peer, now, host: &self.host };
+        // A history that cannot be read now shows no new charts; the notices are of the last time.
+        let parts = view.parts(all).or_else(|_| view.parts(false)).unwrap_or_default();
+        event("parts", &now.to_string(), &json!(parts).to_string())
+    }
+
+    /// Returns the number of a group of listeners.
+    fn group_of(&self, range: Range, peer: Option<&str>) -> Option<usize> {
+        let day = usize::from(range == Range::Day);
+        let Some(peer) = peer else { return Some(day) };
+        let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
+        let index = peers.iter().position(|name| name == peer).or_else(|| {
+            (peers.len() < MOST_PEERS).then(|| {
+                peers.push(peer.to_owned());
+                peers.len() - 1
+            })
+        })?;
+        Some(2 * (index + 1) + day)
+    }
+
+    fn group(&self, number: usize) -> (Range, Option<String>) {
+        let range = if number.is_multiple_of(2) { Range::Hour } else { Range::Day };
+        let peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
+        (range, (number / 2).checked_sub(1).and_then(|index| peers.get(index).cloned()))
+    }
+
+    /// Returns the range and the peer of a query, if there is such a peer.
+    fn asked(&self, query: &str) -> Result<(Range, Option<String>), Answer> {
+        let range = match value(query, "range").as_deref() {
+            None | Some("hour") => Range::Hour,
+            Some("day") => Range::Day,
+            Some(_) => {
+                let message = "write range=hour or range=day";
+                return Err(Answer::error(400, "range", Some("range"), message));
+            }
+        };
+        let peer = value(query, "peer");
+        if let Some(peer) = &peer
+            && !self.recorder().live().iter().any(|live| live.series.name == *peer)
+        {
+            let message = "no box that runs here has such a peer";
+            return Err(Answer::error(404, "peer", Some("peer"), message));
+        }
+        Ok((range, peer))
+    }
+
+    fn page(&self, query: &str) -> Result<Answer, Answer> {
+        let (range, peer) = self.asked(query)?;
+        let now = (self.clock)() / 1000;
+        let mut recorder = self.recorder();
+        recorder.write(now);
+        let peer = peer.as_deref();
+        let view = View { recorder: &recorder, range, peer, now, host: &self.host };
+        let page = view.page().map_err(|e| failed(&e))?;
+        Ok(Answer::text("text/html; charset=utf-8", page)
+            .with("content-security-policy", POLICY)
+            .with("referrer-policy", "no-referrer"))
+    }
+
+    fn history(&self, query: &str) -> Result<Answer, Answer> {
+        let (range, peer) = self.asked(query)?;
+        let now = (self.clock)() / 1000;
+        let mut recorder = self.recorder();
+        recorder.write(now);
+        let mut all = Vec::new();
+        for (series, _) in recorder.store().series().map_err(|e| failed(&e))? {
+            if peer.as_ref().is_none_or(|peer| series.name == *peer) {
+                let rows = recorder.store().rows(&series, range, now).map_err(|e| failed(&e))?;
+                all.push(json!({"series": series, "rows": rows}));
+            }
+        }
+        Ok(Answer::json(&all))
+    }
+}
+
+fn failed(error: &crate::store::StoreError) -> Answer {
+    Answer::error(503, "history", None, &format!("the history cannot be read: {error}"))
+}
+
+impl forebay_web::Service for Site {
+    /// Whoever may see the page.
+    type Who = ();
+    type Route = (&'static str, Route);
+
+    fn find(&self, method: &str, path: &str) -> Result<&'static Self::Route, Answer> {
+        let route = ROUTES.iter().find(|(name, _)| *name == path);
+        let Some(route) = route else {
+            return Err(Answer::error(404, "not_found", None, "the page is at /"));
+        };
+        if method != "GET" {
+            let answer = Answer::error(405, "method", None, "use GET");
+            return Err(answer.with("allow", "GET"));
+        }
+        Ok(route)
+    }
+
+    fn largest(&self, _route: &Self::Route) -> usize {
+        0
+    }
+
+    fn authenticate(
+        &self,
+        (_, route): &Self::Route,
+        shown: &Shown,
+        host: Option<&str>,
+    ) -> Result<Option<()>, Answer> {
+        match &self.credential {
+            _ if *route == Route::Health => Ok(None),
+            Some(credential) if shown.find([credential]).is_some() => Ok(Some(())),
+            Some(_) => Err(Answer::unauthorized(true)),
+            // A page of others can have a name that leads to this address.
+            None if !is_literal(host) => {
+                let message = "write the address as a number, or localhost";
+                Err(Answer::error(403, "host", None, message))
+            }
+            None => Ok(Some(())),
+        }
+    }
+
+    fn admit(&self, _who: Option<()>) -> Result<(), Answer> {
+        Ok(())
+    }
+
+    fn listen(
+        &self,
+        (_, route): &Self::Route,
+        _who: Option<()>,
+        query: &str,
+    ) -> Result<Option<Listener>, Answer> {
+        if *route != Route::Stream {
+            return Ok(None);
+        }
+        let (range, peer) = self.asked(query)?;
+        let full = || Answer::error(429, "too_many_listeners", None, "close another page first");
+        let group = self.group_of(range, peer.as_deref()).ok_or_else(full)?;
+        let first = self.update(range, peer.as_deref(), false);
+        self.hub.listen(group, first).map(Some).ok_or_else(full)
+    }
+
+    fn answer(&self, request: &Request<'_, Self::Route, ()>) -> Answer {
+        let answer = match request.route.1 {
+            Route::Page => self.page(request.query),
+            Route::History => self.history(request.query),
+            Route::Style => Ok(Answer::text("text/css; charset=utf-8", style())),
+            Route::Script => Ok(Answer::text("text/javascript; charset=utf-8", SCRIPT)),
+            Route::Health => Ok(Answer::text("text/plain; charset=utf-8", "ok\n")),
+            Route::Status => {
+                let status = self.status.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                Ok(Answer::json(&*status))
+            }
+            // A stream has a listener.
+            Route::Stream => Err(Answer::error(404, "not_found", None, "the page is at /")),
+        };
+        answer.unwrap_or_else(|error| error)
+    }
+
+    fn count(&self, _route: Option<&'static Self::Route>, _status: u16) {}
+
+    fn count_connection(&self, _connection: Connection) {}
+
+    fn end(&self) {
+        self.hub.end();
+    }
+}
+
+/// Whether a `Host` header names an address or this machine, and no name of others.
+fn is_literal(host: Option<&str>) -> bool {
+    let Some(host) = host else { return false };
+    let host = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) => name,
+        _ => host,
+    };
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    host.eq_ignore_ascii_case("localhost") || bare.parse::<IpAddr>().is_ok()
+}
+
+/// Returns the value of a key of a query, decoded.
+fn value(query: &str, key: &str) -> Option<String> {
+    let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+    pairs.into_iter().find(|(name, _)| *name == key).map(|(_, value)| decode(value))
+}
+
+/// Decodes a value of a query (the URL standard, section 5.1).
+fn decode(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&first, others)) = rest.split_first() {
+        let digits = others.get(..2).and_then(|two| std::str::from_utf8(two).ok());
+        let escaped = digits.and_then(|two| u8::from_str_radix(two, 16).ok());
+        (bytes, rest) = match (first, escaped) {
+            (b'%', Some(byte)) => (push(bytes, byte), &others[2..]),
+            (b'+', _) => (push(bytes, b' '), others),
+            _ => (push(bytes, first), others),
+        };
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+fn push(mut bytes: Vec<u8>, byte: u8) -> Vec<u8> {
+    bytes.push(byte);
+    bytes
+}
+
+/// Encodes a value for a query.
+pub(crate) fn encode(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    text.bytes()
+        .map(|byte| match plain(byte) {
+            true => char::from(byte).to_string(),
+            false => format!("%{byte:02X}"),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_survive_a_query() {
+        for name in ["branch", "ünïcode & more=?#+%", "a/b c", ""] {
+            let query = format!("range=day&peer={}", encode(name));
+            assert_eq!(value(&query, "peer").as_deref(), Some(name));
+            assert_eq!(value(&query, "range").as_deref(), Some("day"));
+        }
+        assert_eq!(decode("a%2"), "a%2");
+        assert_eq!(decode("a%zz+%"), "a%zz %");
+        assert_eq!(value("peer", "peer"), None);
+    }
+
+    #[test]
+    fn only_addresses_and_this_machine_are_hosts() {
+        for good in
+            ["127.0.0.1:9478", "127.0.0.1", "[::1]:9478", "[::1]", "localhost:1", "LOCALHOST"]
+        {
+            assert!(is_literal(Some(good)), "{good}");
+        }
+        for bad in ["evil.example:9478", "127.0.0.1.evil.example", "", "localhost.evil"] {
+            assert!(!is_literal(Some(bad)), "{bad}");
+        }
+        assert!(!is_literal(None));
+    }
+}
