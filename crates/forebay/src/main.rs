@@ -18,6 +18,8 @@ mod site;
 mod stack;
 mod status;
 mod terminal;
+#[cfg(feature = "watch")]
+mod watch;
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -62,6 +64,14 @@ fn main() -> ExitCode {
         Command::Status(args) => status::status(&args),
         #[cfg(feature = "exporter")]
         Command::Exporter(args) => status::exporter(&args),
+        #[cfg(feature = "watch")]
+        Command::Watch(args) => watch::watch(&args),
+        #[cfg(feature = "watch")]
+        Command::Explain(args) => watch::explain(&args),
+        #[cfg(feature = "watch")]
+        Command::Events(args) => watch::events(&args),
+        #[cfg(feature = "watch")]
+        Command::Top => watch::top(),
         Command::Check { file, show } => check::check(&file, show),
         Command::Doctor { config, json } => boxes::doctor(config.as_deref(), json),
         Command::Detach { interfaces } => boxes::detach(&interfaces),

@@ -316,31 +316,4 @@ pub(crate) fn encode(text: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_survive_a_query() {
-        for name in ["branch", "ünïcode & more=?#+%", "a/b c", ""] {
-            let query = format!("range=day&peer={}", encode(name));
-            assert_eq!(value(&query, "peer").as_deref(), Some(name));
-            assert_eq!(value(&query, "range").as_deref(), Some("day"));
-        }
-        assert_eq!(decode("a%2"), "a%2");
-        assert_eq!(decode("a%zz+%"), "a%zz %");
-        assert_eq!(value("peer", "peer"), None);
-    }
-
-    #[test]
-    fn only_addresses_and_this_machine_are_hosts() {
-        for good in
-            ["127.0.0.1:9478", "127.0.0.1", "[::1]:9478", "[::1]", "localhost:1", "LOCALHOST"]
-        {
-            assert!(is_literal(Some(good)), "{good}");
-        }
-        for bad in ["evil.example:9478", "127.0.0.1.evil.example", "", "localhost.evil"] {
-            assert!(!is_literal(Some(bad)), "{bad}");
-        }
-        assert!(!is_literal(None));
-    }
-}
+mod tests;

@@ -83,6 +83,63 @@ pub(crate) struct ExporterArgs {
     pub(crate) listen: std::net::SocketAddr,
 }
 
+/// The file of the history that the unit keeps.
+#[cfg(feature = "watch")]
+const HISTORY: &str = "/var/lib/forebay/history.db";
+
+#[cfg(feature = "watch")]
+#[derive(Debug, Args)]
+pub(crate) struct WatchArgs {
+    /// The address and port of the page; give it again for another one.
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9478")]
+    pub(crate) listen: Vec<std::net::SocketAddr>,
+    /// The file of the history.
+    #[arg(long, value_name = "FILE", default_value = HISTORY)]
+    pub(crate) history: PathBuf,
+    /// The hash of the token that readers of the page have to show: `sha256:` and 64 digits. An
+    /// address that others can reach needs one.
+    #[arg(long, value_name = "HASH")]
+    pub(crate) token_hash: Option<forebay_web::token::Hash>,
+    /// The certificate of the page with its chain, in PEM.
+    #[arg(long, value_name = "FILE", requires = "key")]
+    pub(crate) certificate: Option<PathBuf>,
+    /// The private key of the certificate, in PEM.
+    #[arg(long, value_name = "FILE", requires = "certificate")]
+    pub(crate) key: Option<PathBuf>,
+    /// Let the page and its token cross a network without TLS.
+    #[arg(long)]
+    pub(crate) cleartext: bool,
+}
+
+#[cfg(feature = "watch")]
+#[derive(Debug, Args)]
+pub(crate) struct ExplainArgs {
+    /// The name of the peer or bundle.
+    pub(crate) name: String,
+    /// The file of the history.
+    #[arg(long, value_name = "FILE", default_value = HISTORY)]
+    pub(crate) history: PathBuf,
+}
+
+#[cfg(feature = "watch")]
+#[derive(Debug, Args)]
+pub(crate) struct EventsArgs {
+    /// Show only the events of this bundle or peer, and of the boxes.
+    pub(crate) name: Option<String>,
+    /// How far back: `10min`, `1h`, `2d`.
+    #[arg(long, value_name = "TIME", default_value = "1h")]
+    pub(crate) since: forebay_config::DurationValue,
+    /// Show also each change of the minimum round-trip time and of the epoch size, and each test.
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Print each event as JSON, on a line of its own.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// The file of the history.
+    #[arg(long, value_name = "FILE", default_value = HISTORY)]
+    pub(crate) history: PathBuf,
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct LinkArgs {
     /// The configuration of the link, in TOML.

@@ -12,6 +12,8 @@ use clap::{ArgAction, Parser, Subcommand};
 
 #[cfg(feature = "exporter")]
 pub(crate) use self::boxes::ExporterArgs;
+#[cfg(feature = "watch")]
+pub(crate) use self::boxes::{EventsArgs, ExplainArgs, WatchArgs};
 pub(crate) use self::boxes::{
     LinkArgs, ReceiveboxArgs, SendboxArgs, SiteArgs, SiteCommand, SiteInitArgs, StatusArgs,
     VhostArgs,
@@ -69,6 +71,18 @@ pub(crate) enum Command {
     /// Serve the metrics of all boxes in this network namespace to Prometheus, over HTTP.
     #[cfg(feature = "exporter")]
     Exporter(ExporterArgs),
+    /// Keep the history of all boxes in this network namespace, and show it as a page over HTTP.
+    #[cfg(feature = "watch")]
+    Watch(WatchArgs),
+    /// Tell the last hour of a peer or bundle in sentences, from the history of `forebay watch`.
+    #[cfg(feature = "watch")]
+    Explain(ExplainArgs),
+    /// Show what happened, from the history of `forebay watch`.
+    #[cfg(feature = "watch")]
+    Events(EventsArgs),
+    /// Show the boxes in this network namespace as a live view of the terminal.
+    #[cfg(feature = "watch")]
+    Top,
     /// Check a configuration or scenario file and report the first error; changes nothing.
     Check {
         /// The file of a site, sendbox, receivebox, link, vhost-user back end or experiment.
