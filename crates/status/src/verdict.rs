@@ -32,6 +32,8 @@ const QUEUE_SHARE: f64 = 0.25;
 pub enum State {
     /// The boxes do not understand each other.
     Trouble,
+    /// No box has the bundle now: it ended, or does not answer.
+    Gone,
     /// Traffic flows without a limit, as without the boxes.
     Open,
     /// Elastic traffic of others shares the bottleneck.
@@ -53,6 +55,7 @@ impl State {
     pub const fn word(self) -> &'static str {
         match self {
             Self::Trouble => "trouble",
+            Self::Gone => "no box",
             Self::Open => "open",
             Self::BesideOthers => "beside others",
             Self::Bursty => "bursty path",
@@ -61,11 +64,6 @@ impl State {
             Self::Receiving => "receiving",
             Self::Idle => "idle",
         }
-    }
-
-    /// Whether somebody should look at it.
-    pub const fn is_bad(self) -> bool {
-        matches!(self, Self::Trouble | Self::Open)
     }
 }
 

@@ -123,7 +123,7 @@ fn number(value: Option<f64>) -> String {
 fn state(state: State) -> Span<'static> {
     let word = Span::from(state.word());
     match state {
-        State::Trouble | State::Open => word.fg(Color::Red).bold(),
+        State::Trouble | State::Gone | State::Open => word.fg(Color::Red).bold(),
         State::BesideOthers | State::Bursty | State::QueueThere => word.fg(Color::Yellow),
         State::Controlled | State::Receiving => word.fg(Color::Green),
         State::Idle => word.dim(),

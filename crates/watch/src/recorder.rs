@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use forebay_records::{Decision, ReceiveStatus, SendStatus, Status, Value};
-use forebay_status::{Answer, Recent, Verdict};
+use forebay_status::{Answer, Recent, State, Verdict};
 
 use crate::event::{EVENT_VERSION, LogEvent, kind};
 use crate::series::{Direction, Mode, Range, Row, Sample, Series};
@@ -155,6 +155,7 @@ impl Recorder {
                 }
             }
         }
+        self.note_gone();
         self.live.sort_by(|a, b| {
             let key = |live: &Live| (live.verdict.state, live.series.clone());
             key(a).cmp(&key(b))
@@ -165,11 +166,29 @@ impl Recorder {
         }
     }
 
+    /// Shows the bundles of the history that no box has now, so that their past can be seen.
+    fn note_gone(&mut self) {
+        let there: BTreeSet<_> = self.live.iter().map(|live| &live.series).collect();
+        let gone = self.known.keys().filter(|series| !there.contains(series)).map(|series| {
+            let why = format!("The {} has ended, or does not answer.", series.place);
+            Live {
+                series: series.clone(),
+                verdict: Verdict { state: State::Gone, why },
+                sample: Sample::default(),
+                since_ms: None,
+                reason: None,
+                round_trip_ms: None,
+            }
+        });
+        let gone: Vec<Live> = gone.collect();
+        self.live.extend(gone);
+    }
+
     /// Forgets bundles that are gone, once there are many of them.
     fn forget(&mut self) {
-        let most = 2 * self.live.len() + MAX_SERIES;
-        if self.known.len().max(self.recent.len()) > most {
-            let live: BTreeSet<_> = self.live.iter().map(|live| &live.series).collect();
+        let live = self.live.iter().filter(|live| live.verdict.state != State::Gone);
+        let live: BTreeSet<_> = live.map(|live| &live.series).collect();
+        if self.known.len().max(self.recent.len()) > 2 * live.len() + MAX_SERIES {
             self.known.retain(|series, _| live.contains(series));
             self.counted.retain(|series, _| live.contains(series));
             self.recent.retain(|series, _| live.contains(series));
@@ -438,7 +457,7 @@ impl Recorder {
         self.waiting.events.push(LogEvent { peer, direction, ..event });
     }
 
-    /// Returns all bundles as they were seen last, the worst first.
+    /// Returns all bundles as they were seen last, the worst first, and those that no box has now.
     pub fn live(&self) -> &[Live] {
         &self.live
     }

@@ -30,20 +30,52 @@ fn start(sites: &Sites, place: &Namespace, name: &str) -> Process {
     Process::start(place, &["site", "--config", file.to_str().unwrap()], "", &log)
 }
 
-/// Returns what an exporter beside the head site's process serves.
-fn metrics(sites: &Sites) -> String {
-    run(&format!("ip -n {} link set lo up", sites.router.0));
-    let log = sites.dir.0.join("exporter.log");
-    let _exporter = Process::start(&sites.router, &["exporter"], "", &log);
-    within(&sites.router.0, || {
-        let mut stream = TcpStream::connect("127.0.0.1:9477").unwrap();
-        let request = "GET /metrics HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+/// Returns what a process beside the head site's serves.
+fn get(sites: &Sites, port: u16, path: &'static str) -> String {
+    within(&sites.router.0, move || {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        let request =
+            format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n");
         stream.write_all(request.as_bytes()).unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
         answer.split_once("\r\n\r\n").unwrap().1.to_owned()
     })
+}
+
+/// Returns what an exporter beside the head site's process serves.
+fn metrics(sites: &Sites) -> String {
+    let log = sites.dir.0.join("exporter.log");
+    let _exporter = Process::start(&sites.router, &["exporter"], "", &log);
+    get(sites, 9477, "/metrics")
+}
+
+/// What the history beside the head site's process has after its end.
+fn check_history(sites: &Sites, mut watch: Process, file: &str) {
+    until("the history has seen control", || {
+        get(sites, 9478, "/history.json?peer=branch").contains("\"mode\":\"delay_control\"")
+    });
+    let page = get(sites, 9478, "/");
+    assert!(page.contains("To branch") && page.contains("From branch"), "{page}");
+    watch.signal(libc::SIGTERM);
+    let ask = |command: &str| {
+        run(&format!("ip netns exec {} {PROGRAM} {command} --history {file}", sites.router.0))
+    };
+    let story = ask("explain branch");
+    for text in ["To branch, the site at fb-out", "delay control for", "It sent", "From branch"] {
+        assert!(story.contains(text), "{text}: {story}");
+    }
+    let events = ask("events branch --since 1h --all --json");
+    let numbers: Vec<u64> = events
+        .lines()
+        .filter_map(|line| {
+            serde_json::from_str::<serde_json::Value>(line).unwrap()["number"].as_u64()
+        })
+        .collect();
+    assert!(events.contains("\"kind\":\"mode_changed\""), "{events}");
+    let expected: Vec<u64> = (1..=numbers.len() as u64).collect();
+    assert_eq!(numbers, expected, "every decision once: {events}");
 }
 
 #[test]
@@ -57,6 +89,10 @@ fn two_sites_control_both_directions_with_one_process_each() {
     let log = |name: &str| fs::read_to_string(sites.dir.0.join(format!("{name}.log"))).unwrap();
     let mut head = start(&sites, &sites.router, "head");
     let mut branch = start(&sites, &sites.to, "branch");
+    run(&format!("ip -n {} link set lo up", sites.router.0));
+    let file = sites.dir.0.join("history.db").display().to_string();
+    let log_of_watch = sites.dir.0.join("watch.log");
+    let watch = Process::start(&sites.router, &["watch", "--history", &file], "", &log_of_watch);
     let there = Transfers::start(&sites, "10.9.9.2", FILLING);
     let back = Transfers::between(&sites.to, &sites.from, "10.9.1.2", FILLING);
     for (name, other) in [("head", "branch"), ("branch", "head")] {
@@ -81,6 +117,7 @@ fn two_sites_control_both_directions_with_one_process_each() {
         assert_eq!((&send.trouble, &receive.trouble), (&None, &None), "{json}");
         eprintln!("{}", run(&format!("ip netns exec {} {PROGRAM} status", place.0)));
     }
+    check_history(&sites, watch, &file);
     let metrics = metrics(&sites);
     for line in [
         "forebay_send_trouble{interface=\"fb-out\",bundle=\"branch\"} 0",

@@ -78,7 +78,7 @@ fn drawn(app: &App, width: u16, height: u16) -> Vec<String> {
 #[test]
 fn all_kinds_of_peers_fit_80_by_24() {
     let expected = "\
- forebay top  1 box, 6 directions, by state  1 in trouble
+\x20forebay top  1 box, 6 directions, by state  1 in trouble
      peer                state          here ms there ms   limit  Mbit/s    lost
 to   wrongkey            trouble           30.0     2.00    24.0    20.0   1.2 %
 to   elastic             beside others     30.0     2.00    24.0    6.00   1.2 %

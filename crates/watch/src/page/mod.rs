@@ -212,6 +212,8 @@ impl<'a> View<'a> {
 
     fn notices(&self) -> Markup {
         let beyond = self.recorder.without_history();
+        let is_there = |live: &&Live| live.verdict.state != State::Gone;
+        let live_boxes = self.recorder.live().iter().filter(is_there).count();
         html! {
             @if let Some(trouble) = self.recorder.trouble() {
                 p class="notice warning" {
@@ -225,7 +227,7 @@ impl<'a> View<'a> {
                     (crate::store::MAX_SERIES) " that are kept."
                 }
             }
-            @if self.recorder.live().is_empty() {
+            @if live_boxes == 0 {
                 p class="notice warning" {
                     "No box answers in this network namespace."
                 }
@@ -459,7 +461,7 @@ fn figures_head(direction: Direction) -> Markup {
 /// Renders a state with a colour and a shape.
 fn state(state: State) -> Markup {
     let class = match state {
-        State::Trouble | State::Open => "bad",
+        State::Trouble | State::Gone | State::Open => "bad",
         State::BesideOthers | State::Bursty | State::QueueThere => "note",
         State::Controlled | State::Receiving => "good",
         State::Idle => "calm",

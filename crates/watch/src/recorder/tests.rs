@@ -304,7 +304,7 @@ fn boxes_and_troubles_come_and_go() {
     let mut right = site(3, 1);
     right.sends[0].decisions.clear();
     recorder.record(START * 1000, &answer(wrong.clone()));
-    assert_eq!(recorder.live()[0].verdict.state, forebay_status::State::Trouble);
+    assert_eq!(recorder.live()[0].verdict.state, State::Trouble);
     recorder.record((START + 1) * 1000, &answer(wrong));
     recorder.record((START + 2) * 1000, &answer(right));
     let hangs = Err(io::Error::other("it does not answer"));
@@ -314,6 +314,8 @@ fn boxes_and_troubles_come_and_go() {
     answers.clear();
     recorder.record((START + 5) * 1000, &answers);
     recorder.write(START + 5);
+    let gone = &recorder.live()[0];
+    assert_eq!((gone.verdict.state, recorder.live().len()), (State::Gone, 2));
     let expected = ["box_seen", "trouble_began", "trouble_over", "box_silent", "box_gone"];
     assert_eq!(kinds(&recorder), expected);
 }
