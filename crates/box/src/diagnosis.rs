@@ -283,7 +283,8 @@ impl fmt::Display for Silence<'_> {
             (Some((_, Hint::OtherBundle(id))), _) => {
                 write!(
                     f,
-                    "; its messages are for bundle {}, which is not here: give both boxes the same `id`",
+                    "; its messages are for bundle {}, which is not here: give both boxes the same \
+                     key, and the same `id` if one is set",
                     id.0
                 )
             }

@@ -12,7 +12,7 @@ use ratatui::widgets::{Block, Borders, Cell, Paragraph, Row, Table, TableState, 
 use crate::app::{App, Line, Told};
 
 /// The height of the details with their border, at the least.
-const DETAILS: u16 = 12;
+const DETAILS: u16 = 11;
 /// The decisions that are shown, if there is room.
 const DECISIONS: usize = 10;
 

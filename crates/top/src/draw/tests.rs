@@ -140,7 +140,7 @@ fn many_rows_scroll_and_leave_room_for_details() {
     }
     let lines = drawn(&app, 80, 24);
     assert!(lines.iter().any(|line| line.starts_with("to   peer 060")), "{lines:#?}");
-    assert!(lines[11].contains("to peer 060, site at wan0"), "{lines:#?}");
+    assert!(lines[12].contains("to peer 060, site at wan0"), "{lines:#?}");
     // Small and odd terminals do not end it.
     for (width, height) in [(1, 1), (20, 5), (80, 3), (200, 60)] {
         drawn(&app, width, height);

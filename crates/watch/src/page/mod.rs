@@ -133,7 +133,8 @@ impl<'a> View<'a> {
                         div id="notices" aria-live="polite" { (self.notices()) }
                         section aria-labelledby="all" {
                             h2 id="all" { "All peers" }
-                            div class="scroll" tabindex="0" role="region" aria-labelledby="all" {
+                            div class="scroll" tabindex="0" role="region"
+                                aria-label="Table of all peers" {
                                 table {
                                     thead { (overview_head()) }
                                     tbody id="overview" { (self.overview()) }
@@ -251,10 +252,10 @@ impl<'a> View<'a> {
                     td { (state(live.verdict.state)) }
                     td class="number" { (ms(sample.here_ms)) }
                     td class="number" { (ms(sample.there_ms)) }
-                    td class="number" { (mbps(sample.limit_bps)) }
-                    td class="number" { (mbps(sample.rate_bps)) }
-                    td class="wrap" { (live.verdict.why) }
-                    td { (place) }
+                    td class="number more" { (mbps(sample.limit_bps)) }
+                    td class="number more" { (mbps(sample.rate_bps)) }
+                    td class="wrap more" { (live.verdict.why) }
+                    td class="more" { (place) }
                 }
             }
         }
@@ -428,10 +429,10 @@ fn overview_head() -> Markup {
             th scope="col" { "state" }
             th scope="col" class="number" { "waits here" }
             th scope="col" class="number" { "at the bottleneck" }
-            th scope="col" class="number" { "limit" }
-            th scope="col" class="number" { "rate" }
-            th scope="col" { "why" }
-            th scope="col" { "box" }
+            th scope="col" class="number more" { "limit" }
+            th scope="col" class="number more" { "rate" }
+            th scope="col" class="more" { "why" }
+            th scope="col" class="more" { "box" }
         }
     }
 }
