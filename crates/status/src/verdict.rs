@@ -22,8 +22,8 @@ const ENOUGH: usize = 5;
 const BURSTY_MS: f64 = 30.0;
 /// See [`BURSTY_MS`].
 const BURSTY_SHARE: f64 = 0.25;
-/// A bundle that waits longer than this at the bottleneck has a queue there, in milliseconds, or by
-/// this share of the minimum if that is more.
+/// A bundle whose shortest wait of a second at the bottleneck is longer than this has a queue there
+/// that never empties, in milliseconds, or by [`QUEUE_SHARE`] of the minimum if that is more.
 const QUEUE_MS: f64 = 10.0;
 /// See [`QUEUE_MS`].
 const QUEUE_SHARE: f64 = 0.25;
@@ -39,10 +39,10 @@ pub enum State {
     Open,
     /// Elastic traffic of others shares the bottleneck.
     BesideOthers,
+    /// Under control, but a queue of others stands at the bottleneck.
+    QueueThere,
     /// The path serves packets in bursts.
     Bursty,
-    /// Under control, but a queue stands at the bottleneck.
-    QueueThere,
     /// Under control.
     Controlled,
     /// Traffic arrives from the peer.
@@ -98,6 +98,10 @@ struct Seen {
     spread_ms: Option<f64>,
     /// The wait at the bottleneck, in milliseconds, if there was a sample.
     there_ms: Option<f64>,
+    /// The shortest wait at the bottleneck within a second, in milliseconds.
+    standing_ms: Option<f64>,
+    /// Whether the bundle was in pass-through.
+    passes: bool,
 }
 
 /// The last half minute of a bundle.
@@ -112,12 +116,24 @@ impl Recent {
     pub fn note_send(&mut self, at: f64, bundle: &SendStatus) {
         let spread_ms = bundle.rtt_range_ms.map(|(low, high)| high - low);
         let there_ms = bundle.wait_network_ms.filter(|_| spread_ms.is_some());
-        self.note(Seen { at, bytes: bundle.bytes, spread_ms, there_ms });
+        let standing_ms = bundle
+            .rtt_range_ms
+            .zip(bundle.min_rtt_ms)
+            .map(|((low, _), least)| (low - least).max(0.0));
+        let passes = bundle.mode == "pass-through";
+        self.note(Seen { at, bytes: bundle.bytes, spread_ms, there_ms, standing_ms, passes });
     }
 
     /// Takes in the state of a bundle that is received, read at `at`, in seconds.
     pub fn note_receive(&mut self, at: f64, bundle: &ReceiveStatus) {
-        self.note(Seen { at, bytes: bundle.bytes, spread_ms: None, there_ms: None });
+        self.note(Seen {
+            at,
+            bytes: bundle.bytes,
+            spread_ms: None,
+            there_ms: None,
+            standing_ms: None,
+            passes: false,
+        });
     }
 
     fn note(&mut self, seen: Seen) {
@@ -162,35 +178,35 @@ impl Recent {
                 "Hardly any traffic flows, so there is nothing to do.",
             );
         }
-        match bundle.mode.as_str() {
-            "open" => {
-                let why = reason.unwrap_or_else(|| "Nothing has been measured yet.".to_owned());
-                return Verdict::new(State::Open, format!("Traffic flows without a limit. {why}"));
-            }
-            "pass-through" => {
-                let why = "Elastic traffic of others shares the bottleneck, so the flows compete \
-                           themselves and the queue is there.";
-                return Verdict::new(State::BesideOthers, why);
-            }
-            _ => {}
+        if bundle.mode == "open" {
+            let why = reason.unwrap_or_else(|| "Nothing has been measured yet.".to_owned());
+            return Verdict::new(State::Open, format!("Traffic flows without a limit. {why}"));
+        }
+        // Delay control tries again and again whether the others have gone.
+        if self.seen.iter().any(|seen| seen.passes) {
+            let why = "Elastic traffic of others shares the bottleneck, so the flows compete \
+                       themselves and the queue is there.";
+            return Verdict::new(State::BesideOthers, why);
         }
         let least = bundle.min_rtt_ms.unwrap_or(0.0);
+        let standing = self.median(|seen| seen.standing_ms);
+        if let Some(there) = standing.filter(|t| *t > (least * QUEUE_SHARE).max(QUEUE_MS)) {
+            let why = format!(
+                "A queue of {there:.0} ms stays at the bottleneck although the rate is limited here: \
+                 traffic of others fills it."
+            );
+            return Verdict::new(State::QueueThere, why);
+        }
         let spread = self.median(|seen| seen.spread_ms);
         if let Some(spread) = spread.filter(|s| *s > (least * BURSTY_SHARE).max(BURSTY_MS)) {
             let why = format!(
                 "The path serves packets in bursts: the round trips of one second are {spread:.0} \
-                 ms apart."
+                 ms apart, and its queue is empty in between."
             );
             return Verdict::new(State::Bursty, why);
         }
         let there = self.median(|seen| seen.there_ms);
         let here = bundle.wait_here_ms.unwrap_or(0.0);
-        if let Some(there) = there.filter(|t| *t > (least * QUEUE_SHARE).max(QUEUE_MS)) {
-            let why = format!(
-                "A queue of {there:.0} ms stays at the bottleneck although the rate is limited."
-            );
-            return Verdict::new(State::QueueThere, why);
-        }
         let why = if here >= 1.0 {
             format!("The queue is here: {here:.0} ms, and {:.0} ms there.", there.unwrap_or(0.0))
         } else {
@@ -264,8 +280,14 @@ mod tests {
         assert_eq!(judged(busy, |b| b.rtt_range_ms = Some((50.0, 110.0))), State::Bursty);
         // A quarter of the minimum is 12.5 ms, so the spread has to exceed 30 ms.
         assert_eq!(judged(busy, |b| b.rtt_range_ms = Some((50.0, 79.9))), State::Controlled);
-        assert_eq!(judged(busy, |b| b.wait_network_ms = Some(13.0)), State::QueueThere);
-        assert_eq!(judged(busy, |b| b.wait_network_ms = Some(12.0)), State::Controlled);
+        assert_eq!(judged(busy, |b| b.rtt_range_ms = Some((63.0, 110.0))), State::QueueThere);
+        assert_eq!(judged(busy, |b| b.rtt_range_ms = Some((62.0, 70.0))), State::Controlled);
+        let tried = |b: &mut SendStatus| {
+            if b.bytes < 5 * busy / 8 {
+                b.mode = "pass-through".to_owned();
+            }
+        };
+        assert_eq!(judged(busy, tried), State::BesideOthers, "a while ago");
         // An idle bundle with another key is in trouble.
         let other_key = |b: &mut SendStatus| b.trouble = Some("another key".to_owned());
         assert_eq!(judged(0, other_key), State::Trouble);

@@ -141,7 +141,7 @@ fn the_page_shows_the_status_and_is_kept_up_to_date() {
         assert!(html.contains(text), "{text}");
     }
     let (_, json) = served.get("/status.json", "");
-    assert_eq!(serde_json::from_str::<Vec<Status>>(&json).unwrap(), [told.clone()]);
+    assert_eq!(serde_json::from_str::<[Status; 1]>(&json).unwrap()[0], told);
     let (_, json) = served.get("/history.json?peer=branch", "");
     let history: Value = serde_json::from_str(&json).unwrap();
     let to = history.as_array().unwrap().iter().find(|s| s["series"]["direction"] == "to").unwrap();

@@ -22,6 +22,9 @@ const STRIP: (f64, f64) = (4.0, 8.0);
 /// The parts that say their figures under the pointer.
 const PARTS: usize = 45;
 
+/// The class of the line of the limit.
+const LIMIT: &str = "c5";
+
 /// A line of a chart.
 struct Line {
     class: &'static str,
@@ -58,7 +61,7 @@ const RATE: Chart = Chart {
     title: "Rate, against what arrives",
     unit: "Mbit/s",
     lines: &[
-        Line { class: "c5", name: "limit", of: |s| mega(s.limit_bps) },
+        Line { class: LIMIT, name: "limit", of: |s| mega(s.limit_bps) },
         Line { class: "sendbox", name: "left here", of: |s| mega(s.rate_bps) },
         Line { class: "strong", name: "arrived there", of: |s| mega(s.arrived_bps) },
     ],
@@ -134,15 +137,7 @@ fn figure_of(chart: &Chart, shared: &Shared<'_>, buckets: &Buckets) -> Markup {
 }
 
 fn draw(chart: &Chart, shared: &Shared<'_>, buckets: &Buckets, id: &str) -> String {
-    let highest = buckets
-        .samples
-        .iter()
-        .flatten()
-        .flat_map(|sample| {
-            let lines = chart.lines.iter().filter_map(|line| (line.of)(sample));
-            lines.chain(chart.area.and_then(|(_, of)| of(sample)).map(|(_, high)| high))
-        })
-        .fold(0.0, f64::max);
+    let highest = highest(chart, buckets);
     let plot = Plot::new(AT, SIZE, buckets.length() as f64, highest);
     let mut svg = Svg::new(id, chart.title, &describe(chart, buckets), WIDTH, HEIGHT);
     plot.rule(&mut svg, chart.unit);
@@ -185,6 +180,20 @@ fn draw(chart: &Chart, shared: &Shared<'_>, buckets: &Buckets, id: &str) -> Stri
     }
     hits(chart, &mut svg, &plot, buckets);
     svg.finish()
+}
+
+/// Returns the end of the axis at the left. A limit far above the traffic, as at the start, is cut
+/// off there, since nothing else could be seen below it.
+fn highest(chart: &Chart, buckets: &Buckets) -> f64 {
+    let there = || buckets.samples.iter().flatten();
+    let most = |line: &Line| there().filter_map(line.of).fold(0.0, f64::max);
+    let is_limit = |line: &&Line| line.class == LIMIT;
+    let traffic = chart.lines.iter().filter(|line| !is_limit(line)).map(most).fold(0.0, f64::max);
+    let limit = chart.lines.iter().filter(is_limit).map(most).fold(0.0, f64::max);
+    let limit = if traffic > 0.0 { limit.min(2.0 * traffic) } else { limit };
+    let extent = chart.area.map(|(_, of)| of);
+    let area = there().filter_map(|sample| extent?(sample)).map(|(_, high)| high);
+    area.fold(traffic.max(limit), f64::max)
 }
 
 /// Puts the figures of parts of the range under the pointer.
