@@ -67,7 +67,8 @@ fn unknown(name: &str, mut known: Vec<String>) -> String {
 pub(crate) fn events(args: &EventsArgs) -> ExitCode {
     let list = || -> Result<String, Failure> {
         let store = Store::read(&args.history)?;
-        let since = now().saturating_sub(args.since.0.0 / 1_000_000);
+        let span = u64::try_from(args.since.as_millis()).unwrap_or(u64::MAX);
+        let since = now().saturating_sub(span);
         let mut events = store.events(since, args.all, u64::MAX)?;
         if let Some(name) = &args.name {
             events.retain(|event| event.peer == *name || event.peer.is_empty());

@@ -369,3 +369,38 @@ fn a_plans_files_are_named_by_line() {
         );
     }
 }
+
+#[test]
+fn a_history_says_what_it_needs() {
+    let dir = Dir::new("bad-history");
+    let file = dir.0.join("history.db");
+    let nowhere = dir.0.join("nowhere.db");
+    let (file, nowhere) = (file.to_str().unwrap(), nowhere.to_str().unwrap());
+    let hash = format!("sha256:{}", "ab".repeat(32));
+    for (args, code, says) in [
+        (vec!["watch", "--listen", "0.0.0.0:0", "--history", file], 2, "give --token-hash"),
+        (
+            vec!["watch", "--listen", "[::]:0", "--history", file, "--token-hash", &hash],
+            2,
+            "give --certificate and --key",
+        ),
+        (vec!["explain", "branch", "--history", nowhere], 1, "there is no history at"),
+        (vec!["events", "--history", nowhere], 1, "does `forebay watch` run with this file?"),
+    ] {
+        let output = forebay(&args);
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {text}");
+        assert!(text.contains(says) && text.lines().count() == 1, "{args:?}: {text}");
+    }
+    for (args, says) in [
+        (["watch", "--token-hash", "secret"], "sha256: and 64 hexadecimal digits"),
+        (["events", "--since", "soon"], "10min (s, min, h, d)"),
+        (["watch", "--certificate", "page.pem"], "--key"),
+    ] {
+        let output = forebay(&args);
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {text}");
+        assert!(text.contains(says), "{args:?}: {text}");
+    }
+    assert!(!std::path::Path::new(file).exists(), "nothing was created");
+}

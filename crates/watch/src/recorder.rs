@@ -20,6 +20,9 @@ const MOST_EVENTS: usize = 4096;
 /// The longest time between two states over which a rate is computed, in seconds.
 const GAP_S: f64 = 5.0;
 
+/// The place of events of the history itself.
+const HISTORY: &str = "the history";
+
 /// A bundle as it was seen last.
 #[derive(Clone, Debug)]
 pub struct Live {
@@ -107,7 +110,7 @@ impl Recorder {
             e if e.is_broken() => {
                 let text = format!("{e}: it is now {}.broken, and a new one began", path.display());
                 tracing::warn!("{text}");
-                events.push(own_event(now * 1000, "", kind::HISTORY_REPLACED, text));
+                events.push(own_event(now * 1000, HISTORY, kind::HISTORY_REPLACED, text));
                 Store::put_aside(path).and_then(|()| Store::open(path))
             }
             e => Err(e),
@@ -235,7 +238,7 @@ impl Recorder {
         let text =
             format!("the history was not written for {seconds} s, and {lost} rows are lost: {why}");
         tracing::warn!("{text}");
-        self.waiting.events.push(own_event(now * 1000, "", kind::HISTORY_LOST, text));
+        self.waiting.events.push(own_event(now * 1000, HISTORY, kind::HISTORY_LOST, text));
     }
 
     fn fail(&mut self, now: u64, error: &StoreError) {
@@ -270,7 +273,12 @@ impl Recorder {
                 self.store = store;
                 let path = self.path.display();
                 let text = format!("{error}: it is now {path}.broken, and a new one began");
-                self.waiting.events.push(own_event(now * 1000, "", kind::HISTORY_REPLACED, text));
+                self.waiting.events.push(own_event(
+                    now * 1000,
+                    HISTORY,
+                    kind::HISTORY_REPLACED,
+                    text,
+                ));
                 self.waiting.known =
                     self.known.iter().map(|(s, k)| (s.clone(), k.clone())).collect();
             }

@@ -127,8 +127,8 @@ pub(crate) struct EventsArgs {
     /// Show only the events of this bundle or peer, and of the boxes.
     pub(crate) name: Option<String>,
     /// How far back: `10min`, `1h`, `2d`.
-    #[arg(long, value_name = "TIME", default_value = "1h")]
-    pub(crate) since: forebay_config::DurationValue,
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = past)]
+    pub(crate) since: std::time::Duration,
     /// Show also each change of the minimum round-trip time and of the epoch size, and each test.
     #[arg(long)]
     pub(crate) all: bool,
@@ -138,6 +138,23 @@ pub(crate) struct EventsArgs {
     /// The file of the history.
     #[arg(long, value_name = "FILE", default_value = HISTORY)]
     pub(crate) history: PathBuf,
+}
+
+/// Reads a span of the past: a whole number with `s`, `min`, `h` or `d`.
+#[cfg(feature = "watch")]
+fn past(text: &str) -> Result<std::time::Duration, String> {
+    let bad = || "write a whole number and a unit, such as 10min (s, min, h, d)".to_owned();
+    let end = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(bad)?;
+    let (number, unit) = (text[..end].parse::<u64>(), text[end..].trim());
+    let seconds = match unit {
+        "s" => 1,
+        "min" | "m" => 60,
+        "h" => 3600,
+        "d" => 86_400,
+        _ => return Err(bad()),
+    };
+    let all = number.ok().and_then(|number| number.checked_mul(seconds)).ok_or_else(bad)?;
+    Ok(std::time::Duration::from_secs(all))
 }
 
 #[derive(Debug, Args)]
@@ -164,4 +181,22 @@ pub(crate) struct VhostArgs {
     /// Print the counters every second, as JSON lines. They are always printed at the end.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[cfg(all(test, feature = "watch"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_of_the_past_have_units() {
+        let seconds = |text| past(text).map(|span| span.as_secs());
+        assert_eq!(seconds("90s"), Ok(90));
+        assert_eq!(seconds("10min"), Ok(600));
+        assert_eq!(seconds("1 h"), Ok(3_600));
+        assert_eq!(seconds("2d"), Ok(172_800));
+        for bad in ["", "1", "h", "-1h", "1.5h", "1y", "99999999999999999999d", "9999999999999999d"]
+        {
+            assert!(seconds(bad).is_err_and(|e| e.contains("10min")), "{bad}");
+        }
+    }
 }

@@ -7,6 +7,7 @@ use std::net::TcpStream;
 use std::process::Command;
 
 use forebay_records::Status;
+use serde_json::Value;
 
 use crate::namespace::{Namespace, has_root, run, within};
 use crate::sites::{PROGRAM, Process, Sites, until};
@@ -54,7 +55,11 @@ fn metrics(sites: &Sites) -> String {
 /// What the history beside the head site's process has after its end.
 fn check_history(sites: &Sites, mut watch: Process, file: &str) {
     until("the history has seen control", || {
-        get(sites, 9478, "/history.json?peer=branch").contains("\"mode\":\"delay_control\"")
+        let all: Value = serde_json::from_str(&get(sites, 9478, "/history.json")).unwrap();
+        let series = all.as_array().unwrap().iter();
+        let rows = series.flat_map(|series| series["rows"].as_array().unwrap());
+        // A rate needs two states.
+        rows.into_iter().any(|row| row["mode"] == "delay_control" && row["rate_bps"].is_number())
     });
     let page = get(sites, 9478, "/");
     assert!(page.contains("To branch") && page.contains("From branch"), "{page}");
@@ -69,9 +74,7 @@ fn check_history(sites: &Sites, mut watch: Process, file: &str) {
     let events = ask("events branch --since 1h --all --json");
     let numbers: Vec<u64> = events
         .lines()
-        .filter_map(|line| {
-            serde_json::from_str::<serde_json::Value>(line).unwrap()["number"].as_u64()
-        })
+        .filter_map(|line| serde_json::from_str::<Value>(line).unwrap()["number"].as_u64())
         .collect();
     assert!(events.contains("\"kind\":\"mode_changed\""), "{events}");
     let expected: Vec<u64> = (1..=numbers.len() as u64).collect();

@@ -219,7 +219,7 @@ impl<'a> View<'a> {
             @if let Some(trouble) = self.recorder.trouble() {
                 p class="notice warning" {
                     "The history has not been written since " (time_of_day(trouble.since * 1000))
-                    ": " (sentence(&trouble.why)) " " (count(trouble.lost)) " rows are lost."
+                    " (" (trouble.why) "), and " (count(trouble.lost)) " rows are lost."
                 }
             }
             @if beyond > 0 {
@@ -234,7 +234,7 @@ impl<'a> View<'a> {
                 }
             }
             @for (place, why) in self.recorder.silent() {
-                p class="notice warning" { (place) " does not answer: " (sentence(why)) }
+                p class="notice warning" { (place) ": " (why) }
             }
         }
     }
