@@ -20,12 +20,12 @@ const ENOUGH: usize = 5;
 /// [`BURSTY_SHARE`] of the minimum if that is more. The controllers' own probing and the scheduling
 /// of a busy machine stay below it.
 const BURSTY_MS: f64 = 30.0;
-/// See [`BURSTY_MS`].
+/// The share of the minimum round-trip time for [`BURSTY_MS`].
 const BURSTY_SHARE: f64 = 0.25;
 /// A bundle whose shortest wait of a second at the bottleneck is longer than this has a queue there
 /// that never empties, in milliseconds, or by [`QUEUE_SHARE`] of the minimum if that is more.
 const QUEUE_MS: f64 = 10.0;
-/// See [`QUEUE_MS`].
+/// The share of the minimum round-trip time for [`QUEUE_MS`].
 const QUEUE_SHARE: f64 = 0.25;
 
 /// The state of a bundle in one direction, the worst first.
@@ -43,7 +43,7 @@ pub enum State {
     QueueThere,
     /// The path serves packets in bursts.
     Bursty,
-    /// Under control.
+    /// Under control, with the queue here if there is one.
     Controlled,
     /// Traffic arrives from the peer.
     Receiving,
@@ -77,7 +77,7 @@ impl fmt::Display for State {
 /// A state with its reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// The state.
+    /// The state of the bundle.
     pub state: State,
     /// The reason, as a sentence.
     pub why: String,

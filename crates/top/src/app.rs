@@ -21,7 +21,7 @@ pub enum Order {
     /// The worst state first.
     #[default]
     State,
-    /// By name.
+    /// By the name of the peer.
     Name,
     /// The highest rate first.
     Rate,
@@ -60,7 +60,7 @@ pub(crate) enum Told {
     Receive(ReceiveStatus),
 }
 
-/// A row.
+/// A row of the table.
 #[derive(Clone, Debug)]
 pub(crate) struct Line {
     pub(crate) key: Key,

@@ -17,7 +17,7 @@ const DETAILS: u16 = 11;
 const DECISIONS: usize = 10;
 
 impl App {
-    /// Draws all.
+    /// Draws the table and the details of the selected row.
     pub fn draw(&self, frame: &mut Frame<'_>) {
         // The table takes what its rows need, and at least four lines.
         let rows = u16::try_from(self.lines.len()).unwrap_or(u16::MAX).saturating_add(1);

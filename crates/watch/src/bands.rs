@@ -8,7 +8,7 @@ use crate::series::{Mode, Range, Row, Series};
 pub(crate) enum Condition {
     /// The boxes did not understand each other.
     Trouble,
-    /// A mode.
+    /// The boxes did, and the bundle was in this mode.
     In(Mode),
 }
 
@@ -43,7 +43,7 @@ impl Condition {
 /// A stretch of one condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Band {
-    /// The condition.
+    /// The condition of the stretch.
     pub(crate) condition: Condition,
     /// The start in seconds since 1970.
     pub(crate) from: u64,

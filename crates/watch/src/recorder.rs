@@ -26,7 +26,7 @@ const HISTORY: &str = "the history";
 /// A bundle as it was seen last.
 #[derive(Clone, Debug)]
 pub struct Live {
-    /// The bundle.
+    /// The bundle and its direction.
     pub series: Series,
     /// What is thought of it.
     pub verdict: Verdict,
@@ -91,7 +91,7 @@ pub struct Recorder {
 pub struct Trouble {
     /// The time since which that is so, in seconds since 1970.
     pub since: u64,
-    /// The error.
+    /// The error of the last attempt.
     pub why: String,
     /// The rows that were lost since then.
     pub lost: u64,

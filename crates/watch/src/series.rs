@@ -39,7 +39,7 @@ impl fmt::Display for Direction {
 pub struct Series {
     /// The name of the peer or bundle.
     pub name: String,
-    /// The direction.
+    /// The direction, as the box sees it.
     pub direction: Direction,
     /// The box: its role and outer interface, such as `site at wan0`.
     #[serde(rename = "box")]
@@ -50,7 +50,7 @@ pub struct Series {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
-    /// No limit.
+    /// There is no limit.
     Open,
     /// The queue is held here.
     DelayControl,

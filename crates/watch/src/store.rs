@@ -101,7 +101,7 @@ pub enum StoreError {
     Foreign {
         /// The path of the file.
         path: PathBuf,
-        /// Its version.
+        /// The version of the file.
         form: i64,
     },
 }

@@ -1,5 +1,5 @@
-//! Server-sent events (the HTML standard, section 9.2) for groups of listeners, with a bounded queue
-//! for each listener.
+//! Server-sent events (the HTML standard, section 9.2) for groups of listeners, with a bounded
+//! queue for each listener.
 //!
 //! An event has the whole state, so a missed event is no loss: the next event, or the first of a
 //! new connection, has the state again. So a listener that does not keep up is disconnected.

@@ -111,7 +111,7 @@ pub trait Service: Debug + Send + Sync + 'static {
 /// A request for a route, from a client that may use it.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a, R: 'static, W> {
-    /// The route.
+    /// The route of the request.
     pub route: &'static R,
     /// The client that sent it; `None` is anyone.
     pub who: Option<W>,
@@ -119,7 +119,7 @@ pub struct Request<'a, R: 'static, W> {
     pub query: &'a str,
     /// The media type of the body, or an empty text.
     pub kind: &'a str,
-    /// The body.
+    /// The body of the request.
     pub body: &'a [u8],
 }
 

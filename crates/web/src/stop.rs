@@ -25,8 +25,8 @@ impl Stop {
         state.sender = None;
     }
 
-    /// Returns a value that stops the service when it is dropped. A thread that the service cannot do
-    /// without holds one, so that the service ends with it however it ends.
+    /// Returns a value that stops the service when it is dropped. A thread that the service cannot
+    /// do without holds one, so that the service ends with it however it ends.
     pub fn at_end(&self) -> StopAtEnd {
         StopAtEnd(self.clone())
     }

@@ -26,7 +26,7 @@ pub(crate) fn style() -> String {
     [forebay_picture::STYLE, forebay_picture::PAGE_STYLE, include_str!("page.css")].concat()
 }
 
-/// The script.
+/// The script that updates the page.
 pub(crate) const SCRIPT: &str = include_str!("page.js");
 
 /// The most peers whose charts are on one page; further ones have a page each.
