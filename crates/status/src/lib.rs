@@ -13,4 +13,4 @@ mod verdict;
 #[cfg(feature = "exporter")]
 pub use exporter::run;
 pub use read::{Answer, read};
-pub use verdict::{Recent, State, Verdict, sentence};
+pub use verdict::{BURSTY_MS, IDLE_BPS, QUEUE_MS, Recent, State, Verdict, sentence};

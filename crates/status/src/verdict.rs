@@ -13,18 +13,18 @@ const SPAN_S: f64 = 30.0;
 /// The most states that are kept.
 const MOST: usize = 64;
 /// A bundle that sends less than this is idle, in bits per second: a few packets in half a minute.
-const IDLE_BPS: f64 = 2_000.0;
+pub const IDLE_BPS: f64 = 2_000.0;
 /// The fewest seconds with samples that show whether a path is bursty.
 const ENOUGH: usize = 5;
 /// The round-trip times of one second of a bursty path are this far apart, in milliseconds, or by
 /// [`BURSTY_SHARE`] of the minimum if that is more. The controllers' own probing and the scheduling
 /// of a busy machine stay below it.
-const BURSTY_MS: f64 = 30.0;
+pub const BURSTY_MS: f64 = 30.0;
 /// The share of the minimum round-trip time for [`BURSTY_MS`].
 const BURSTY_SHARE: f64 = 0.25;
 /// A bundle whose shortest wait of a second at the bottleneck is longer than this has a queue there
 /// that never empties, in milliseconds, or by [`QUEUE_SHARE`] of the minimum if that is more.
-const QUEUE_MS: f64 = 10.0;
+pub const QUEUE_MS: f64 = 10.0;
 /// The share of the minimum round-trip time for [`QUEUE_MS`].
 const QUEUE_SHARE: f64 = 0.25;
 

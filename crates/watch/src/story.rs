@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use forebay_picture::date::time_of_day;
 use forebay_picture::number::{count, duration, figure};
-use forebay_status::sentence;
+use forebay_status::{BURSTY_MS, IDLE_BPS, QUEUE_MS, sentence};
 
 use crate::bands::{Band, Condition, bands, of_series};
 use crate::event::{LogEvent, kind};
@@ -104,8 +104,12 @@ fn send(out: &mut Vec<String>, rows: &[Row], events: &[LogEvent], since: u64) {
             figure(there_most)
         ));
     }
+    path(out, &controlled);
     let all: Vec<Sample> = rows.iter().map(|row| row.sample).collect();
-    if let Some(rate) = mean(&all, |s| s.rate_bps) {
+    if let Some(rate) = mean(&all, |s| s.rate_bps).filter(|rate| *rate < IDLE_BPS) {
+        let rate = figure(rate / 1e3);
+        out.push(format!("Hardly any traffic flowed: {rate} kbit/s on average."));
+    } else if let Some(rate) = mean(&all, |s| s.rate_bps) {
         let busiest = most(&all, |s| s.rate_bps);
         out.push(format!(
             "It sent {} Mbit/s on average, and {} Mbit/s in its busiest second.",
@@ -173,6 +177,31 @@ fn stretch(rows: &[Row], band: &Band, before: Option<&Band>, since: u64) -> Stri
     }
     text.push('.');
     text
+}
+
+/// Says what kind of path it was under control, if that was so for a fifth of the time.
+fn path(out: &mut Vec<String>, controlled: &[Sample]) {
+    let range = |s: &Sample| s.there_low_ms.zip(s.there_high_ms);
+    let measured = controlled.iter().filter_map(range).count();
+    let seconds = |fits: &dyn Fn(f64, f64) -> bool| {
+        controlled.iter().filter_map(range).filter(|(low, high)| fits(*low, *high)).count()
+    };
+    let stood = seconds(&|low, _| low > QUEUE_MS);
+    if stood * 5 > measured {
+        out.push(format!(
+            "For {} of it a queue stood at the bottleneck, never below {QUEUE_MS:.0} ms in a second, \
+             although the rate was limited here: traffic of others fills it.",
+            duration(stood as f64)
+        ));
+    }
+    let bursts = seconds(&|low, high| low <= QUEUE_MS && high - low > BURSTY_MS);
+    if bursts * 5 > measured {
+        out.push(format!(
+            "For {} of it the round trips of one second were more than {BURSTY_MS:.0} ms apart, and \
+             the queue emptied in between: the path serves packets in bursts.",
+            duration(bursts as f64)
+        ));
+    }
 }
 
 fn drops(out: &mut Vec<String>, all: &[Sample]) {
@@ -287,5 +316,30 @@ mod tests {
              lost on the path.",
         ];
         assert_eq!(out, expected);
+    }
+
+    #[test]
+    fn the_kind_of_path_is_told() {
+        let told = |low: f64, high: f64, bps: f64| {
+            let sample = Sample {
+                mode: Some(Mode::DelayControl),
+                rate_bps: Some(bps),
+                here_ms: Some(1.0),
+                there_ms: Some(low),
+                there_low_ms: Some(low),
+                there_high_ms: Some(high),
+                ..Sample::default()
+            };
+            let rows: Vec<Row> = (1_000..1_060).map(|at| Row { at, sample }).collect();
+            let mut out = Vec::new();
+            send(&mut out, &rows, &[], 1_000);
+            out.join(" ")
+        };
+        assert!(told(0.0, 90.0, 1e6).contains("For 1 min 0 s of it the round trips"));
+        assert!(told(100.0, 190.0, 1e6).contains("For 1 min 0 s of it a queue stood"));
+        let calm = told(1.0, 9.0, 1e6);
+        assert!(!calm.contains("of it"), "{calm}");
+        let idle = told(0.0, 0.0, 500.0);
+        assert!(idle.contains("Hardly any traffic flowed: 0.50 kbit/s on average."), "{idle}");
     }
 }

@@ -1,12 +1,12 @@
 //! A bundle at its sendbox: the control loop, and the channel to the receivebox.
 
+mod decisions;
 mod rtt_range;
 
-use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 use forebay_control as control;
-use forebay_records::{Decision, Event, SendStatus};
+use forebay_records::SendStatus;
 use forebay_units::{Bytes, Nanos, Rate};
 use forebay_wire::feedback::{
     self, BundleId, FEEDBACK_LEN, Received, SendboxChannel, SendboxCounts, Session,
@@ -20,6 +20,7 @@ use crate::config::BundleConfig;
 use crate::diagnosis::{Diagnosis, End, Hint};
 use crate::random;
 use crate::status::seconds;
+use decisions::Decisions;
 use rtt_range::RttRange;
 
 /// The time after which an update is sent again while no feedback arrives that answers a packet. A
@@ -28,13 +29,6 @@ const REMIND_AFTER: Nanos = Nanos::from_millis(200);
 /// The time after which an update is sent again while feedback arrives, so that the receivebox
 /// knows that it is heard.
 const KEEP_ALIVE: Nanos = Nanos::from_secs(2);
-/// The number of decisions that are kept for `forebay status` however old they are.
-const DECISIONS: usize = 10;
-/// The time for which more are kept, so that a reader that asks every second misses none.
-const RECENT: Nanos = Nanos::from_secs(10);
-/// The most decisions that are kept.
-const MOST_DECISIONS: usize = 64;
-
 /// The counters of a bundle's queue since the start; `None` where they are not known.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct QueueTotals {
@@ -61,10 +55,7 @@ pub(super) struct ControlledBundle {
     /// The time of the last change of mode, or of the start, and its reason.
     mode_since: Nanos,
     reason: Option<control::ModeReason>,
-    /// The last decisions, the latest last.
-    decisions: VecDeque<(Nanos, control::Event)>,
-    /// The number of decisions since the start.
-    decided: u64,
+    decisions: Decisions,
     rtt_range: RttRange,
     /// The number of messages that were not authentic, replayed or malformed.
     refused: u64,
@@ -113,8 +104,7 @@ impl ControlledBundle {
             backlog: Bytes::ZERO,
             mode_since: now,
             reason: None,
-            decisions: VecDeque::with_capacity(DECISIONS),
-            decided: 0,
+            decisions: Decisions::new(),
             rtt_range: RttRange::default(),
             refused: 0,
             name,
@@ -252,15 +242,7 @@ impl ControlledBundle {
             self.mode_since = now;
             self.reason = Some(reason);
         }
-        while self.decisions.len() >= DECISIONS
-            && self.decisions.front().is_some_and(|(at, _)| {
-                self.decisions.len() >= MOST_DECISIONS || now.saturating_sub(*at) > RECENT
-            })
-        {
-            self.decisions.pop_front();
-        }
-        self.decided += 1;
-        self.decisions.push_back((now, event));
+        self.decisions.note(now, &event);
     }
 
     /// Returns the state of the bundle, whose queue has these counters.
@@ -268,10 +250,6 @@ impl ControlledBundle {
         let snapshot = self.control.snapshot();
         let ms = |time: Nanos| time.0 as f64 / 1e6;
         let waited = |rtt: Nanos, least: Nanos| ms(rtt.saturating_sub(least));
-        let decisions = self.decisions.iter().rev().zip(0..).map(|((at, event), back)| {
-            let Event { kind, values, text, .. } = Event::new(*at, &self.name, event);
-            Decision { number: self.decided - back, ago_s: seconds(now, *at), kind, values, text }
-        });
         SendStatus {
             name: self.name.clone(),
             receivebox: self.receivebox,
@@ -301,8 +279,8 @@ impl ControlledBundle {
             refused: self.refused,
             measurements: snapshot.counters.accepted,
             unmatched: snapshot.counters.unmatched,
-            decided: self.decided,
-            decisions: decisions.collect(),
+            decided: self.decisions.count(),
+            decisions: self.decisions.told(now),
         }
     }
 
