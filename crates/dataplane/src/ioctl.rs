@@ -23,14 +23,14 @@ pub(crate) struct RequestSocket(OwnedFd);
 impl RequestSocket {
     /// Opens a socket in the network namespace of this thread.
     pub(crate) fn open() -> Result<Self, Error> {
-        // SAFETY: a plain datagram socket, only used to carry requests; ownership goes to the value.
+        // SAFETY: a plain datagram socket that only carries requests; the value owns it.
         unsafe {
             let fd = libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0);
             if fd < 0 { Err(last("opening a socket")) } else { Ok(Self(OwnedFd::from_raw_fd(fd))) }
         }
     }
 
-    /// As [`ioctl`].
+    /// Asks as [`ioctl`] does.
     pub(crate) fn ask(
         &self,
         name: &str,

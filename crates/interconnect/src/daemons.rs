@@ -101,7 +101,14 @@ pub(super) fn start(
         let file = file.to_string_lossy().into_owned();
         let args = ["-f", &file, "-t", "toml", "--api-hosts", &api, "--pprof-disable"];
         let namespace = built.open(&session.router)?;
-        processes.start_program(dir, &name, Kind::Daemon, namespace, (&*programs.gobgpd).into(), args)?;
+        processes.start_program(
+            dir,
+            &name,
+            Kind::Daemon,
+            namespace,
+            (&*programs.gobgpd).into(),
+            args,
+        )?;
     }
     for session in &blueprint.sessions {
         for prefix in network.prefixes.keys() {

@@ -224,7 +224,7 @@ impl Sendbox {
         }
         let tree = &mut self.tree;
         self.status.serve(now, || {
-            // Without an answer of the kernel these counters are not known. If it does not answer at
+            // Without an answer of the kernel these counters are not known. If it answers nothing at
             // all, the loop ends soon and says why.
             let left = self.observer.not_understood().unwrap_or_default();
             let queues = tree.queue_counts().unwrap_or_default();

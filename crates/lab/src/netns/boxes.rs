@@ -18,9 +18,7 @@ use super::run_dir::RunDir;
 use super::{capabilities, exec};
 use crate::engine::{EngineError, Job};
 use crate::link::{BottleneckSpec, LinkSpec};
-use crate::scenario::{
-    Bundle, LinkBox, Maker, Origin, Process, Queue, Scenario, Sendbox,
-};
+use crate::scenario::{Bundle, LinkBox, Maker, Origin, Process, Queue, Scenario, Sendbox};
 
 /// The port on which the sendbox listens for feedback.
 const SENDBOX_PORT: u16 = 28_316;

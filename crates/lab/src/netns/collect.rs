@@ -39,8 +39,8 @@ pub(super) fn collect(
     for site in 0..capabilities::sites(job) {
         let first = run.hops.len();
         // A program of others has no records.
-        let starts = if job.arm.program.is_empty() { 0..=restarts } else { 1..=0 };
-        for restart in starts {
+        let starts = if job.arm.program.is_empty() { restarts + 1 } else { 0 };
+        for restart in 0..starts {
             let files = SendboxFiles::new(dir, site, restart);
             for hop in lines::<HopCounters>(&files.counters)? {
                 // The hop is named by its place, since `forebay link` calls itself a link.

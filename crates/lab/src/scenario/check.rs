@@ -349,7 +349,8 @@ impl Check<'_> {
             return Err(fail("needs the path of a program".to_owned()));
         };
         let beside = self.0.file().parent().unwrap_or("".as_ref()).join(path);
-        let found = beside.canonicalize().map_err(|e| fail(format!("{}: {e}", beside.display())))?;
+        let found =
+            beside.canonicalize().map_err(|e| fail(format!("{}: {e}", beside.display())))?;
         let found = found.to_str().ok_or_else(|| fail("the path must be UTF-8".to_owned()))?;
         Ok(std::iter::once(found.to_owned()).chain(arguments.iter().cloned()).collect())
     }
