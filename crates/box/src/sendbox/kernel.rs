@@ -224,8 +224,8 @@ impl Sendbox {
         }
         let tree = &mut self.tree;
         self.status.serve(now, || {
-            // Without an answer of the kernel these counters are not known. If it answers nothing at
-            // all, the loop ends soon and says why.
+            // Without an answer of the kernel these counters are not known. If there is no answer
+            // at all, the loop ends soon and says why.
             let left = self.observer.not_understood().unwrap_or_default();
             let queues = tree.queue_counts().unwrap_or_default();
             let totals = |index: usize| match queues.get(index) {
