@@ -23,7 +23,7 @@ pub(crate) enum PlanCommand {
     /// Compute hints: which neighbour should hand over the traffic to which prefixes at which
     /// entry. Only `--write` changes anything.
     Hints(HintsArgs),
-    /// Estimate demands from flow records (NetFlow v9, IPFIX), read from files or received.
+    /// Estimate demands from flow records (IPFIX, NetFlow v9 and v5), read from files or received.
     Flows(FlowsArgs),
     /// Announce hints through BGP speakers; without `--apply` only prints the steps.
     Announce(AnnounceArgs),
@@ -144,7 +144,7 @@ pub(crate) struct FlowsArgs {
     /// The routers that export flow records, with their interfaces to providers.
     #[arg(long, value_name = "FILE")]
     pub(crate) exporters: PathBuf,
-    /// Files of IPFIX or NetFlow v9 messages, or packet captures of them (.pcap); all are read as
+    /// Files of IPFIX or NetFlow messages, or packet captures of them (.pcap); all are read as
     /// one.
     #[arg(value_name = "MESSAGES", required_unless_present = "listen")]
     pub(crate) files: Vec<PathBuf>,

@@ -104,11 +104,16 @@ fn from_files(args: &FlowsArgs, collector: &mut Collector) -> Result<Window, Fai
     for path in &args.files {
         all.push((path.as_path(), read(path)?));
     }
+    let mut unread = None;
     for (path, file) in &all {
-        messages(args, path, file, collector, &mut |_| {})?;
+        messages(args, path, file, collector, &mut |trouble| {
+            unread.get_or_insert_with(|| {
+                format!("{}: at octet {}: {}", path.display(), trouble.at, trouble.what)
+            });
+        })?;
     }
     let Some(there) = collector.exported() else {
-        return Err("the files have no message from an exporter of the table".into());
+        return Err(nothing(collector, unread).into());
     };
     let delay = Duration::from_nanos(args.delay.0.0);
     let end = args.end.unwrap_or(there.end - millis(delay));
@@ -140,6 +145,18 @@ fn from_files(args: &FlowsArgs, collector: &mut Collector) -> Result<Window, Fai
     Ok(Window { begin, end })
 }
 
+/// Says why files have no message that can be used, from the first part that cannot be read.
+fn nothing(collector: &Collector, unread: Option<String>) -> String {
+    let mut text = "the files have no message from an exporter of the table".to_owned();
+    if let Some(unread) = unread {
+        text = format!("the files have no message that can be read; {unread}");
+    }
+    if let Some(stranger) = collector.strangers().next() {
+        text += &format!("; {stranger}, for one, sent messages and is not in the table");
+    }
+    text
+}
+
 fn read(path: &Path) -> Result<Vec<u8>, ConfigError> {
     let unread = |e: std::io::Error| wrong(path, format!("cannot be read: {e}"));
     let about = fs::metadata(path).map_err(unread)?;
@@ -164,15 +181,13 @@ fn messages(
     collector: &mut Collector,
     trouble: &mut dyn FnMut(Trouble),
 ) -> Result<(), Failure> {
-    let fail =
-        |at: usize, what: &dyn std::fmt::Display| wrong(path, format!("at octet {at}: {what}"));
     if capture::is_capture(file) {
         let mut capture = Capture::new(file).map_err(|e| wrong(path, e.to_string()))?;
         while let Some(datagram) =
             capture.next_datagram().map_err(|e| wrong(path, e.to_string()))?
         {
             // A capture may contain other traffic.
-            if matches!(datagram.octets, [0, 9 | 10, ..]) {
+            if message::is_known(datagram.octets) {
                 collector.datagram(datagram.from, datagram.octets, datagram.at, &mut |t| {
                     trouble(Trouble { at: datagram.place + t.at, what: t.what });
                 });
@@ -191,16 +206,7 @@ fn messages(
         return Ok(());
     }
     let from = exporter(args, path, collector)?;
-    let mut at = 0;
-    while at < file.len() {
-        let found = message::first(&file[at..]).map_err(|e| fail(at, &e))?;
-        let octets = &file[at..at + found.length];
-        let exported = found.header.exported;
-        collector.message(from, octets, &found, exported, &mut |t| {
-            trouble(Trouble { at: at + t.at, what: t.what });
-        });
-        at += found.length;
-    }
+    collector.file(from, file, trouble);
     Ok(())
 }
 

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 
 use crate::flows::count::{Counted, Counts, Reason};
-use crate::flows::decoder::{Decoded, Decoder, Undecoded};
+use crate::flows::decoder::{Decoded, Decoder, Undecoded, netflow5};
 use crate::flows::lookup::Lookup;
 use crate::flows::losses::Losses;
 use crate::flows::message::{self, Header, Message, NoMessage, Version};
@@ -171,6 +171,11 @@ impl Collector {
         self.table.number(address).is_some()
     }
 
+    /// Returns the senders that are not in the table, up to a limit.
+    pub fn strangers(&self) -> impl Iterator<Item = IpAddr> + '_ {
+        self.strangers.keys().copied()
+    }
+
     /// Returns the export times of the first and the last message.
     pub fn exported(&self) -> Option<Window> {
         self.exported
@@ -225,16 +230,56 @@ impl Collector {
                     at = end;
                 }
                 Err(why) => {
-                    let reason = match why {
-                        NoMessage::Version(_) => Reason::Version,
-                        _ => Reason::Malformed,
-                    };
-                    self.counts.add(reason, 0.0);
+                    self.no_message(&why);
                     trouble(Trouble { at, what: why.to_string() });
                     return;
                 }
             }
         }
+    }
+
+    /// Takes a file of messages, one after the other, of an exporter.
+    ///
+    /// What cannot be read costs no message after it.
+    pub fn file(&mut self, from: IpAddr, file: &[u8], trouble: &mut dyn FnMut(Trouble)) {
+        let mut at = 0;
+        while at < file.len() {
+            let (start, rest) = (at, &file[at..]);
+            match message::first(rest) {
+                Ok(mut found) => {
+                    // A message of NetFlow v9 does not say where it ends: what cannot be read may
+                    // be of the next.
+                    let broken = found.broken.filter(|_| found.header.version == Version::Netflow9);
+                    if let Some((place, _)) = broken {
+                        found.length = place;
+                    }
+                    let (octets, exported) = (&rest[..found.length], found.header.exported);
+                    self.message(from, octets, &found, exported, &mut |t| {
+                        trouble(Trouble { at: start + t.at, what: t.what });
+                    });
+                    at += found.length;
+                    if broken.is_some() {
+                        at = message::next(file, at);
+                    }
+                }
+                Err(why) => {
+                    self.no_message(&why);
+                    at = message::next(file, start + 1);
+                    let what = format!("the message {why}; {} octets are left out", at - start);
+                    trouble(Trouble { at: start, what });
+                }
+            }
+        }
+    }
+
+    fn no_message(&mut self, why: &NoMessage) {
+        self.counts.add(
+            match why {
+                NoMessage::Version(_) | NoMessage::Sflow(_) => Reason::Version,
+                NoMessage::Short(_) | NoMessage::Length(_) => Reason::Malformed,
+            },
+            0.0,
+        );
     }
 
     /// Takes a message with these octets.
@@ -261,10 +306,10 @@ impl Collector {
         *exported = Window { begin: exported.begin.min(at), end: exported.end.max(at) };
 
         let mut flows: Vec<(Header, Fields)> = Vec::new();
-        let domain = self.domains.entry(key).or_insert_with(|| Domain {
-            decoder: Decoder::new(header.version),
-            losses: Losses::default(),
-        });
+        let domain = self
+            .domains
+            .entry(key)
+            .or_insert_with(|| Domain { decoder: Decoder::new(), losses: Losses::default() });
         let samplers = self.samplers.entry(key).or_default();
         let counts = &mut self.counts;
         let mut malformed = |at: usize, what: String| {
@@ -278,26 +323,42 @@ impl Collector {
         // The number of records is known only if every set could be read.
         let mut records = message.broken.is_none().then_some(0_u32);
         let mut no_room = 0_u32;
+        if header.version == Version::Netflow5 {
+            let decoded = Decoded { flows: netflow5(octets), ..Decoded::default() };
+            records = Some(decoded.flows.len() as u32);
+            take(header, decoded);
+        }
         for set in &message.sets {
             let place = &octets[set.place.clone()];
             let what = |why: &dyn std::fmt::Display| match set.number {
                 256.. => format!("the set of template {} {why}", set.number),
                 _ => format!("the set of templates {why}"),
             };
-            match domain.decoder.set(octets, place) {
+            match domain.decoder.set(header.version, place) {
                 Ok(decoded) => {
                     let count = (decoded.flows.len() + decoded.options.len()) as u32;
-                    records = records.map(|r| r.saturating_add(count)).filter(|_| !decoded.unread);
-                    if decoded.unread {
-                        let why =
-                            format!("has records that cannot be read after the first {count}");
+                    let whole = decoded.unread.is_none();
+                    records = records.map(|r| r.saturating_add(count)).filter(|_| whole);
+                    if let Some(why) = decoded.unread {
+                        let why = match set.number {
+                            256.. => {
+                                format!("cannot be read after its first {count} records: {why}")
+                            }
+                            _ => format!("cannot be read to its end: {why}"),
+                        };
                         malformed(set.place.start, what(&why));
                     }
                     let waited = domain.decoder.waited(&decoded.learned);
                     take(header, decoded);
                     for (header, result) in waited {
                         match result {
-                            Ok(decoded) => take(header, decoded),
+                            Ok(decoded) => {
+                                if let Some(why) = decoded.unread {
+                                    let why = format!("that waited cannot be read: {why}");
+                                    malformed(set.place.start, what(&why));
+                                }
+                                take(header, decoded);
+                            }
                             Err(why) => {
                                 malformed(set.place.start, what(&format!("that waited {why}")));
                             }
@@ -306,7 +367,7 @@ impl Collector {
                 }
                 Err(Undecoded::NoTemplate) => {
                     records = None;
-                    if !domain.decoder.wait(header, set.number, octets, place) {
+                    if !domain.decoder.wait(header, set.number, place) {
                         no_room += 1;
                     }
                 }
@@ -353,7 +414,7 @@ impl Collector {
         let heard = &mut self.heard[key.0 as usize];
         heard.flows += 1;
         let counts = &mut self.counts;
-        let (Some(octets), Some(destination)) = (flow.octets, flow.destination) else {
+        let (Some(octets), Some(destination)) = (flow.octets, flow.destination()) else {
             return counts.add(Reason::Incomplete, 0.0);
         };
         let factor = exporter.sampling.map(f64::from).or(reported);
@@ -362,11 +423,11 @@ impl Collector {
         let (least, most) = heard.factors.unwrap_or((factor, factor));
         heard.factors = Some((least.min(factor), most.max(factor)));
         let sum = Sum::sampled(octets, flow.packets, factor);
-        if flow.leaving {
+        if flow.is_leaving() {
             return counts.add(Reason::Leaving, sum.octets);
         }
         // A flow without an interface counts as interface 0, which no interface has.
-        let index = flow.input.unwrap_or(0);
+        let index = flow.interface().unwrap_or(0);
         let Some(place) = exporter.interfaces.get(&index) else {
             named(&mut self.interfaces, (key.0, index), sum.octets);
             return counts.add(Reason::Interface, sum.octets);
@@ -425,7 +486,7 @@ impl Collector {
 
 /// Returns the range of an exporter's domain keys.
 fn own(exporter: u32) -> std::ops::RangeInclusive<DomainKey> {
-    (exporter, Version::Netflow9, 0)..=(exporter, Version::Ipfix, u32::MAX)
+    (exporter, Version::Netflow5, 0)..=(exporter, Version::Ipfix, u32::MAX)
 }
 
 /// Returns a function from octets in a window to bits per second.

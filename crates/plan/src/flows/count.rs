@@ -71,7 +71,7 @@ impl Reason {
     pub fn description(self) -> &'static str {
         match self {
             Self::Exporter => "messages of exporters that are not in the table: add them",
-            Self::Version => "messages that are neither NetFlow v9 nor IPFIX",
+            Self::Version => "messages that are neither IPFIX nor NetFlow v9 or v5",
             Self::Malformed => "messages and sets that cannot be read",
             Self::Domain => "messages of observation domains beyond the limit",
             Self::Template => "sets whose template has not come",

@@ -1,56 +1,9 @@
-//! Information elements: their numbers, and the meaning of their octets.
+//! The meaning of an element's octets.
 //!
-//! The library's value depends on the type and length of an element. Numbers in fewer octets than
-//! usual (RFC 7011, section 6.2) do not become integers. So this module reads the octets as they
-//! were on the wire.
+//! Numbers may have fewer octets than usual (RFC 7011, section 6.2), so the length of a number does
+//! not follow from its element.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-
-use netflow_parser::variable_versions::field_value::FieldValue;
-use netflow_parser::variable_versions::ipfix::lookup::{IANAIPFixField as Iana, IPFixField};
-
-/// Returns IANA's number of an element, which NetFlow v9 shares; `None` for elements that are not
-/// used.
-pub(crate) fn number(field: &IPFixField) -> Option<u16> {
-    let IPFixField::IANA(field) = field else { return None };
-    Some(match field {
-        Iana::OctetDeltaCount => 1,
-        Iana::PacketDeltaCount => 2,
-        Iana::IngressInterface => 10,
-        Iana::DestinationIpv4address => 12,
-        Iana::FlowEndSysUpTime => 21,
-        Iana::FlowStartSysUpTime => 22,
-        Iana::DestinationIpv6address => 28,
-        Iana::SamplingInterval => 34,
-        Iana::DestinationIpv4prefix => 45,
-        Iana::SamplerId => 48,
-        Iana::SamplerRandomInterval => 50,
-        Iana::FlowDirection => 61,
-        Iana::FlowStartSeconds => 150,
-        Iana::FlowEndSeconds => 151,
-        Iana::FlowStartMilliseconds => 152,
-        Iana::FlowEndMilliseconds => 153,
-        Iana::FlowStartMicroseconds => 154,
-        Iana::FlowEndMicroseconds => 155,
-        Iana::FlowStartNanoseconds => 156,
-        Iana::FlowEndNanoseconds => 157,
-        Iana::FlowStartDeltaMicroseconds => 158,
-        Iana::FlowEndDeltaMicroseconds => 159,
-        Iana::SystemInitTimeMilliseconds => 160,
-        Iana::FlowDurationMilliseconds => 161,
-        Iana::FlowDurationMicroseconds => 162,
-        Iana::DestinationIpv6prefix => 169,
-        Iana::SelectorId => 302,
-        Iana::SamplingPacketInterval => 305,
-        Iana::SamplingPacketSpace => 306,
-        Iana::SamplingTimeInterval => 307,
-        Iana::SamplingTimeSpace => 308,
-        Iana::SamplingSize => 309,
-        Iana::SamplingPopulation => 310,
-        Iana::SamplingProbability => 311,
-        _ => return None,
-    })
-}
 
 /// The octets of an element. No element that is used is longer than an address.
 #[derive(Clone, Copy, Debug, Default)]
@@ -60,16 +13,7 @@ pub(crate) struct Octets {
 }
 
 impl Octets {
-    /// Returns the octets of `value`; `None` if they are more than an address has. `room` is a
-    /// buffer that is reused.
-    pub(crate) fn of(value: &FieldValue, room: &mut Vec<u8>) -> Option<Self> {
-        room.clear();
-        if value.byte_len() > 16 || value.write_be_bytes(room).is_err() {
-            return None;
-        }
-        Self::from_slice(room)
-    }
-
+    /// Returns these octets; `None` if they are more than an address has.
     pub(crate) fn from_slice(slice: &[u8]) -> Option<Self> {
         let mut octets = [0; 16];
         octets.get_mut(..slice.len())?.copy_from_slice(slice);

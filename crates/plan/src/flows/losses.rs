@@ -9,7 +9,7 @@ const LARGEST_GAP: [i64; 2] = [1 << 14, 1 << 18];
 /// restarted.
 const LATEST: [i64; 2] = [64, 4096];
 
-/// The losses of one domain: in messages for NetFlow v9, in data records for IPFIX (RFC 3954,
+/// The losses of one domain: in messages for NetFlow v9, in data records for IPFIX and NetFlow v5 (RFC 3954,
 /// section 5.1; RFC 7011, section 3.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Losses {
@@ -25,7 +25,7 @@ impl Losses {
     pub(crate) fn message(&mut self, header: &Header, records: Option<u32>) {
         let (protocol, units) = match header.version {
             Version::Netflow9 => (0, Some(1)),
-            Version::Ipfix => (1, records),
+            Version::Netflow5 | Version::Ipfix => (1, records),
         };
         let Some(units) = units else {
             // Without the number of records, the next sequence number is unknown.

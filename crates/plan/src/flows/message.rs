@@ -2,14 +2,22 @@
 //!
 //! An IPFIX message has a length field (RFC 7011, section 3.1). A NetFlow v9 message has none: it
 //! ends with its datagram. In a file with one message after the other, as in RFC 5655, it ends
-//! where the number of a set would be 9 or 10. NetFlow v9 has no sets with numbers from 2 to 255
+//! where the number of a set would be 5, 9 or 10. NetFlow v9 has no sets with numbers from 2 to 255
 //! (RFC 3954, section 5.2), so this is the version of the next message.
 
 use std::ops::Range;
 
+/// The length of the header of a NetFlow v5 message, and that of each of its records.
+const NETFLOW5_HEADER: usize = 24;
+const NETFLOW5_RECORD: usize = 48;
+/// The length of the longest datagram.
+const LONGEST: usize = 65_535;
+
 /// The protocol of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Version {
+    /// NetFlow version 5, which has no templates.
+    Netflow5,
     /// NetFlow version 9 (RFC 3954).
     Netflow9,
     /// IPFIX (RFC 7011).
@@ -20,6 +28,7 @@ impl Version {
     /// Returns the length of a message header in octets.
     pub fn header(self) -> usize {
         match self {
+            Self::Netflow5 => NETFLOW5_HEADER,
             Self::Netflow9 => 20,
             Self::Ipfix => 16,
         }
@@ -33,12 +42,13 @@ pub struct Header {
     pub version: Version,
     /// The time of the export, in milliseconds since 1970. Both protocols send whole seconds.
     pub exported: i64,
-    /// The uptime of the exporter in milliseconds, modulo 2^32; for NetFlow v9 only.
+    /// The uptime of the exporter in milliseconds, modulo 2^32; not for IPFIX.
     pub uptime: Option<u32>,
     /// The number of the message for NetFlow v9, or the number of data records sent before it for
-    /// IPFIX.
+    /// IPFIX and NetFlow v5.
     pub sequence: u32,
-    /// The source ID for NetFlow v9, or the observation domain for IPFIX.
+    /// The source ID for NetFlow v9, the observation domain for IPFIX, or the type and number of
+    /// the engine for NetFlow v5.
     pub domain: u32,
 }
 
@@ -69,8 +79,11 @@ pub struct Message {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoMessage {
     /// The message has an unsupported version.
-    #[error("is of version {0}: export NetFlow v9 or IPFIX")]
+    #[error("is of version {0}: export IPFIX, NetFlow v9 or NetFlow v5")]
     Version(u16),
+    /// The message is of sFlow, of this version.
+    #[error("is sFlow v{0}, which is not read: export IPFIX, NetFlow v9 or NetFlow v5")]
+    Sflow(u32),
     /// The message ends before its length or header does.
     #[error("is cut off: {0} octets are fewer than its header requires")]
     Short(usize),
@@ -79,7 +92,7 @@ pub enum NoMessage {
     Length(u16),
 }
 
-fn u16_at(octets: &[u8], at: usize) -> Option<u16> {
+pub(crate) fn u16_at(octets: &[u8], at: usize) -> Option<u16> {
     octets.get(at..)?.first_chunk().copied().map(u16::from_be_bytes)
 }
 
@@ -95,6 +108,11 @@ fn u32_at(octets: &[u8], at: usize) -> Option<u32> {
 pub fn first(octets: &[u8]) -> Result<Message, NoMessage> {
     let short = NoMessage::Short(octets.len());
     let version = match u16_at(octets, 0).ok_or(short)? {
+        // The version of sFlow is in four octets, of which the first two are thus 0.
+        0 if let Some(version @ 2..=5) = u32_at(octets, 0) => {
+            return Err(NoMessage::Sflow(version));
+        }
+        5 => Version::Netflow5,
         9 => Version::Netflow9,
         10 => Version::Ipfix,
         other => return Err(NoMessage::Version(other)),
@@ -102,6 +120,22 @@ pub fn first(octets: &[u8]) -> Result<Message, NoMessage> {
     let word = |at: usize| u32_at(octets, at).ok_or(short);
     let seconds = |at: usize| word(at).map(|s| i64::from(s) * 1000);
     let (header, end) = match version {
+        Version::Netflow5 => {
+            let records = usize::from(u16_at(octets, 2).ok_or(short)?);
+            let header = Header {
+                version,
+                exported: seconds(8)? + i64::from(word(12)? / 1_000_000),
+                uptime: Some(word(4)?),
+                sequence: word(16)?,
+                domain: u32::from(u16_at(octets, 20).ok_or(short)?),
+            };
+            let end = NETFLOW5_HEADER + records * NETFLOW5_RECORD;
+            if end > octets.len() {
+                return Err(short);
+            }
+            let (length, sets) = (end, Vec::new());
+            return Ok(Message { header, length, sets, broken: None });
+        }
         Version::Netflow9 => {
             let header = Header {
                 version,
@@ -128,6 +162,38 @@ pub fn first(octets: &[u8]) -> Result<Message, NoMessage> {
     Ok(sets(header, &octets[..end]))
 }
 
+/// Whether a datagram seems to have flow records, or samples of sFlow.
+pub fn is_known(datagram: &[u8]) -> bool {
+    matches!(datagram, [0, 5 | 9 | 10, ..] | [0, 0, 0, 2..=5, ..])
+}
+
+/// Returns the place of the next message in a `file`, at or after `from`, or the end of the file.
+///
+/// What is passed over cannot be read. A message is recognised by its version, a time, and sets
+/// that fit.
+pub fn next(file: &[u8], from: usize) -> usize {
+    let is_start = |at: &usize| {
+        let octets = &file[*at..file.len().min(*at + LONGEST)];
+        if !matches!(octets, [0, 5 | 9 | 10, ..]) {
+            return false;
+        }
+        let Ok(message) = first(octets) else { return false };
+        let sets = message.sets.len();
+        let is_set = |set: &Set| matches!(set.number, 0..=3 | 256..);
+        let count = usize::from(u16_at(octets, 2).unwrap_or(0));
+        let follows = &octets[message.length..];
+        message.header.exported > 0
+            && message.sets.iter().all(is_set)
+            && match message.header.version {
+                Version::Netflow5 => count > 0 && (follows.is_empty() || is_known(follows)),
+                // The number of records is no smaller than that of sets.
+                Version::Netflow9 => (1..=count).contains(&sets),
+                Version::Ipfix => sets > 0 && message.broken.is_none(),
+            }
+    };
+    (from..file.len()).find(is_start).unwrap_or(file.len())
+}
+
 fn sets(header: Header, octets: &[u8]) -> Message {
     let mut message = Message { header, length: octets.len(), sets: Vec::new(), broken: None };
     let mut at = header.version.header();
@@ -139,7 +205,7 @@ fn sets(header: Header, octets: &[u8]) -> Message {
             }
             break;
         };
-        if header.version == Version::Netflow9 && matches!(number, 9 | 10) {
+        if header.version == Version::Netflow9 && matches!(number, 5 | 9 | 10) {
             message.length = at;
             break;
         }
@@ -208,7 +274,10 @@ mod tests {
     #[test]
     fn errors_name_the_place() {
         assert_eq!(first(&[]), Err(NoMessage::Short(0)));
-        assert_eq!(first(&[0, 5, 0, 1]), Err(NoMessage::Version(5)));
+        assert_eq!(first(&[0, 7, 0, 1]), Err(NoMessage::Version(7)));
+        assert_eq!(first(&[0, 5, 0, 1]), Err(NoMessage::Short(4)));
+        assert_eq!(first(&[0, 0, 0, 5, 0, 0, 0, 1]), Err(NoMessage::Sflow(5)));
+        assert_eq!(first(&[0; 40]), Err(NoMessage::Version(0)));
         for cut in 2..32 {
             assert_eq!(first(&TWO[..cut]), Err(NoMessage::Short(cut)));
         }

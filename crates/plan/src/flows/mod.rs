@@ -1,9 +1,9 @@
-//! Measures demands from flow records: the traffic that routers report by NetFlow v9 (RFC 3954) or
-//! IPFIX (RFC 7011) over a window of time.
+//! Measures demands from flow records: the traffic that routers report by IPFIX (RFC 7011), NetFlow
+//! v9 (RFC 3954) or NetFlow v5 over a window of time.
 //!
 //! This module has no sockets, files or clocks. A datagram, maybe from a [`capture`], takes this
-//! path. [`message`] finds the message and its sets. [`decoder`] has a library read their templates
-//! and records, and contains its failures. [`record`] takes the elements that are used.
+//! path. [`message`] finds the message and its sets. [`decoder`] reads their templates and records.
+//! [`record`] takes the elements that are used.
 //! [`sampling`] finds the sampling factor, and [`time`] the part of the flow in the window.
 //! [`collector`] finds the entry and the prefix, and [`tally`] adds up the octets. [`report`] has
 //! the demands, and all that is not in them.
@@ -12,7 +12,7 @@
 //! |---|---|---|
 //! | exporters, their interfaces | [`MOST_EXPORTERS`](crate::input::MOST_EXPORTERS), [`MOST_INTERFACES`](crate::input::MOST_INTERFACES) | the file is refused |
 //! | observation domains | [`collector::MOST_DOMAINS`] in all, [`collector::MOST_DOMAINS_OF_ONE`] of an exporter | messages of others are left out and counted |
-//! | templates of a domain | [`decoder::MOST_TEMPLATES`] of a kind, [`decoder::MOST_FIELDS`] fields each | the one that was used least lately goes; the template is refused |
+//! | templates of a domain | [`decoder::MOST_TEMPLATES`], [`decoder::MOST_FIELDS`] fields each | the one that was used least lately goes; the template is refused |
 //! | sets that wait for their template | [`decoder::MOST_WAITING`] of a domain, and [`decoder::MOST_WAITING_OCTETS`] | left out and counted |
 //! | samplers of a domain | [`sampling::MOST_SAMPLERS`] | not kept |
 //! | sums | [`tally::MOST_CELLS`] over all bins | left out and counted |

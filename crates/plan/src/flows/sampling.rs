@@ -31,7 +31,7 @@ impl Samplers {
     pub(crate) fn options(&mut self, options: &Fields) {
         self.initialised = options.initialised.or(self.initialised);
         let Some(factor) = options.sampling.factor() else { return };
-        let of = match (options.selector, options.input) {
+        let of = match (options.selector, options.interface()) {
             (Some(selector), _) => Of::Selector(selector),
             (None, Some(interface)) => Of::Interface(interface),
             (None, None) => Of::All,
@@ -55,7 +55,7 @@ impl Samplers {
         flow.sampling
             .factor()
             .or_else(|| known(Of::Selector(flow.selector?)))
-            .or_else(|| known(Of::Interface(flow.input?)))
+            .or_else(|| known(Of::Interface(flow.interface()?)))
             .or_else(|| known(Of::All))
             .or_else(alike)
     }

@@ -25,13 +25,17 @@ pub struct SamplingFields {
 impl SamplingFields {
     /// Takes an element by its number; elements of other subjects are ignored.
     pub(crate) fn take(&mut self, number: u16, octets: Octets) {
+        let mut whole = |field: fn(&mut Self) -> &mut Option<u64>| {
+            let field = field(self);
+            *field = field.or(octets.number());
+        };
         match number {
-            34 | 50 => self.interval = octets.number(),
-            305 | 307 => self.taken = octets.number(),
-            306 | 308 => self.passed = octets.number(),
-            309 => self.size = octets.number(),
-            310 => self.population = octets.number(),
-            311 => self.probability = octets.float(),
+            34 | 50 => whole(|s| &mut s.interval),
+            305 | 307 => whole(|s| &mut s.taken),
+            306 | 308 => whole(|s| &mut s.passed),
+            309 => whole(|s| &mut s.size),
+            310 => whole(|s| &mut s.population),
+            311 => self.probability = self.probability.or(octets.float()),
             _ => {}
         }
     }

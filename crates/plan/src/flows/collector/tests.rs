@@ -139,7 +139,7 @@ fn flows_outside_the_demands_are_counted_by_reason() {
     };
     stranger(&message(0, &[template()]), "198.51.100.1");
     stranger(&[1, 2, 3], "2001:db8::1");
-    let version = take(&mut collector, &[0, 5, 0, 1]);
+    let version = take(&mut collector, &[0, 7, 0, 1]);
     assert_eq!((version[0].at, version.len()), (0, 1));
     let broken = [message(6, &[template()]), vec![0, 10, 0, 99]].concat();
     assert_eq!(take(&mut collector, &broken)[0].at, broken.len() - 4, "where in the datagram");
@@ -227,7 +227,7 @@ fn a_late_template_and_lost_messages() {
 }
 
 #[test]
-fn records_that_cannot_be_read_count_as_lost() {
+fn an_empty_text_loses_nothing() {
     let mut collector = collector("");
     let fields: Vec<encode::Field> = [&FLOW[..], &[(82, 65535)]].concat();
     let record = |text: &[u8]| {
@@ -236,7 +236,114 @@ fn records_that_cannot_be_read_count_as_lost() {
     let data = encode::data(256, &[record(b"a"), record(b""), record(b"c")]);
     take(&mut collector, &message(0, &[encode::template(256, &fields), data]));
     take(&mut collector, &message(3, &[encode::data(256, &[record(b"d")])]));
-    assert_eq!(collector.lost(0), 2.0 / 4.0);
+    assert_eq!(collector.lost(0), 0.0);
+    // Four times 1250 octets in 100 s.
+    assert_eq!(rates(&collector), [(0, 0, 0, 400.0)]);
+}
+
+#[test]
+fn records_that_cannot_be_read_are_told_and_count_as_lost() {
+    let mut collector = collector("");
+    let fields: Vec<encode::Field> = [&FLOW[..], &[(82, 65535)]].concat();
+    let record = |length: u8| [flow(1250, 1, 1, [10, 0, 0, 1], ago(9, 9)), vec![length]].concat();
+    let sets = [encode::template(256, &fields), encode::data(256, &[record(0), record(99)])];
+    let troubles = take(&mut collector, &message(0, &sets));
+    assert_eq!((troubles.len(), collector.counted(Reason::Malformed).times), (1, 1));
+    assert!(troubles[0].what.contains("after its first 1 records"), "{}", troubles[0].what);
+    take(&mut collector, &message(2, &[encode::data(256, &[record(0)])]));
+    assert_eq!(rates(&collector), [(0, 0, 0, 200.0)]);
+}
+
+/// Traffic would come out a thousand times too small.
+#[test]
+fn a_sampling_rate_beside_an_empty_name_counts() {
+    let mut collector = collector("");
+    // selectorId, selectorName, samplingPacketInterval, samplingPacketSpace.
+    let options = [(302, 8), (335, 65535), (305, 4), (306, 4)];
+    let said = [0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 3, 0xe7].to_vec();
+    let flows = encode::data(256, &[flow(1250, 1, 1, [10, 0, 0, 1], ago(9, 9))]);
+    let sets =
+        [template(), encode::options_template(257, 1, &options), encode::data(257, &[said]), flows];
+    assert!(take(&mut collector, &message(0, &sets)).is_empty());
+    // One packet of 1000: 1250 octets stand for 1.25 million, in 100 s.
+    assert_eq!(rates(&collector), [(0, 0, 0, 100_000.0)]);
+}
+
+#[test]
+fn a_template_of_both_families_goes_to_the_right_router() {
+    let mut collector = collector("");
+    let fields = [(1, 4), (252, 4), (12, 4), (28, 16)];
+    let record = |four: [u8; 4], six: &str| {
+        let six = six.parse::<std::net::Ipv6Addr>().unwrap().octets();
+        [&1250_u32.to_be_bytes()[..], &1_u32.to_be_bytes(), &four, &six].concat()
+    };
+    let records = [record([10, 2, 0, 1], "::"), record([0; 4], "2001:db8::7")];
+    let sets = [encode::template(256, &fields), encode::data(256, &records)];
+    // The time of the records is that of their export, so that must be in the window.
+    take(&mut collector, &encode::ipfix(NOW - 10, 0, 0, &sets));
+    assert_eq!(rates(&collector), [(0, 0, 0, 100.0), (0, 0, 1, 100.0)]);
+}
+
+#[test]
+fn netflow_5_is_collected() {
+    let mut collector = collector("");
+    let mut octets = super::super::decoder::tests::NETFLOW5;
+    // Both records are sampled one of 100, within a second before the export.
+    octets[8..12].copy_from_slice(&(NOW - 10).to_be_bytes());
+    assert!(take(&mut collector, &octets).is_empty());
+    // 3000 and 40 octets, times 100, in 100 s: 10.1/16 is at B by interface 3, the rest at A.
+    assert_eq!(rates(&collector), [(0, 0, 0, 320.0), (1, 0, 1, 24_000.0)]);
+    octets[19] = 9 + 4;
+    take(&mut collector, &octets);
+    assert_eq!(collector.lost(0), 4.0 / 8.0, "four records are missing before the two");
+}
+
+#[test]
+fn sflow_is_told_by_its_name() {
+    let mut collector = collector("");
+    let troubles = take(&mut collector, &[0, 0, 0, 5, 0, 0, 0, 1, 192, 0, 2, 1]);
+    assert!(troubles[0].what.contains("sFlow v5"), "{}", troubles[0].what);
+    assert_eq!(collector.counted(Reason::Version).times, 1);
+}
+
+/// Takes a file, and returns its errors.
+fn file(collector: &mut Collector, octets: &[u8]) -> Vec<Trouble> {
+    let mut troubles = Vec::new();
+    collector.file(EXPORTER, octets, &mut |t| troubles.push(t));
+    troubles
+}
+
+#[test]
+fn zeros_in_a_file_cost_no_message() {
+    let flows = encode::data(256, &[flow(1250, 1, 1, [10, 0, 0, 1], ago(9, 9))]);
+    let ipfix = [message(0, &[template(), flows.clone()]), message(1, &[flows])];
+    let (fields, record) = ([(1, 4), (10, 4), (12, 4)], [0, 0, 4, 0xe2, 0, 0, 0, 1, 10, 0, 0, 1]);
+    let data = encode::data(256, &[record.to_vec()]);
+    let netflow = |sequence, sets: &[Vec<u8>]| {
+        let mut message = encode::netflow(NOW - 10, 1, sequence, 0, sets);
+        message[3] = sets.len() as u8;
+        message
+    };
+    let netflow =
+        [netflow(0, &[encode::netflow_template(256, &fields), data.clone()]), netflow(1, &[data])];
+    for messages in [&ipfix, &netflow] {
+        for zeros in [1, 7, 64, 1472] {
+            let mut collector = collector("");
+            let whole = [&messages[0][..], &vec![0; zeros], &messages[1]].concat();
+            let troubles = file(&mut collector, &whole);
+            assert_eq!(rates(&collector), [(0, 0, 0, 200.0)], "{zeros} zeros");
+            assert_eq!((troubles.len(), troubles[0].at), (1, messages[0].len()), "{zeros} zeros");
+            assert_eq!(collector.lost(0), 0.0);
+        }
+        let mut collector = collector("");
+        assert_eq!(file(&mut collector, &messages.concat()), []);
+        assert_eq!(rates(&collector), [(0, 0, 0, 200.0)]);
+    }
+    // A message that is cut off at the end is told.
+    let mut collector = collector("");
+    let cut = file(&mut collector, &ipfix.concat()[..ipfix[0].len() + 30]);
+    assert_eq!((cut.len(), cut[0].at), (1, ipfix[0].len()));
+    assert_eq!(rates(&collector), [(0, 0, 0, 100.0)]);
 }
 
 #[test]
