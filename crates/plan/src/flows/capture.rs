@@ -3,9 +3,11 @@
 //! The file formats are draft-ietf-opsawg-pcap and draft-ietf-opsawg-pcapng. The `pcap-parser`
 //! crate reads headers and blocks; this module finds UDP in the packets and converts times.
 
+mod encapsulation;
+
 use std::net::IpAddr;
 
-use forebay_wire::{Frame, Headers};
+use forebay_wire::Headers;
 use pcap_parser::nom::{self, Needed};
 use pcap_parser::{
     Block, InterfaceDescriptionBlock, OptionCode, PcapError, parse_block_be, parse_block_le,
@@ -38,7 +40,7 @@ pub struct CaptureError {
 /// The header in front of the IP packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Link {
-    /// An Ethernet header, with or without VLAN tags.
+    /// An Ethernet header, maybe followed by VLAN tags, MPLS labels or PPPoE.
     Ethernet,
     /// A header of this many octets that is skipped.
     Skipped(usize),
@@ -287,35 +289,45 @@ impl<'a> Capture<'a> {
         }
     }
 
-    /// Returns the UDP datagram in a packet, if it has a whole one.
+    /// Returns the UDP datagram in a packet, if it has a whole one, also in tunnels of IP or GRE.
     fn datagram(&mut self, packet: &Packet<'a>) -> Option<Datagram<'a>> {
-        let (headers, ip) = match packet.link {
-            Link::Ethernet => match Frame::parse(packet.octets).ok()? {
-                Frame::Ip(headers) => (headers, packet.octets),
-                _ => return None,
-            },
-            Link::Skipped(length) => {
-                let ip = packet.octets.get(length..)?;
-                (Headers::parse_ip(ip).ok()?, ip)
-            }
+        let mut start = match packet.link {
+            Link::Ethernet => encapsulation::in_ethernet(packet.octets)?,
+            Link::Skipped(length) => length,
         };
-        if headers.protocol != UDP {
-            return None;
+        for _ in 0..MOST_TUNNELS {
+            let ip = packet.octets.get(start..)?;
+            let headers = Headers::parse_ip(ip).ok()?;
+            let inside = usize::from(headers.transport_offset);
+            if !matches!(headers.protocol, UDP | GRE | IPV4 | IPV6) {
+                return None;
+            }
+            if headers.fragment.is_some_and(|f| f.more || f.offset > 0) {
+                self.fragments += 1;
+                return None;
+            }
+            start += match headers.protocol {
+                UDP => {
+                    // The packet may be shorter than the datagram, or longer by Ethernet's padding.
+                    let end = ip.len().min(inside + headers.transport_len as usize);
+                    let octets = ip.get(inside + UDP_HEADER..end)?;
+                    let place = packet.place + start + inside + UDP_HEADER;
+                    return Some(Datagram { from: headers.source, at: packet.at, place, octets });
+                }
+                GRE => inside + encapsulation::in_gre(ip.get(inside..)?)?,
+                _ => inside,
+            };
         }
-        if headers.fragment.is_some_and(|f| f.more || f.offset > 0) {
-            self.fragments += 1;
-            return None;
-        }
-        let udp = usize::from(headers.transport_offset);
-        // The packet may be shorter than the datagram, or longer by Ethernet's padding.
-        let end = ip.len().min(udp + headers.transport_len as usize);
-        let octets = ip.get(udp + UDP_HEADER..end)?;
-        let before = packet.octets.len() - ip.len() + udp + UDP_HEADER;
-        let place = packet.place + before;
-        Some(Datagram { from: headers.source, at: packet.at, place, octets })
+        None
     }
 }
 
+/// The most IP headers of a packet in tunnels.
+const MOST_TUNNELS: usize = 4;
+/// The protocol numbers of IP in IP (RFC 2003, RFC 2473) and of GRE.
+const IPV4: u8 = 4;
+const IPV6: u8 = 41;
+const GRE: u8 = 47;
 /// The protocol number of UDP.
 const UDP: u8 = 17;
 /// The length of UDP's header, in octets.

@@ -185,3 +185,49 @@ fn blocks_that_cannot_be_used_are_errors() {
     assert!(with(48 + 8, 1).unwrap_err().1.contains("interface"));
     assert!(with(28 + 8, 127).unwrap_err().1.contains("link type 127"));
 }
+
+/// The packet of [`FILE`] with this between its Ethernet addresses and its IP packet.
+fn behind(headers: &[u8]) -> Vec<u8> {
+    let length = (48 - 2 + headers.len() as u32).to_le_bytes();
+    [&FILE[..32], &length, &length, &FILE[40..52], headers, &FILE[54..]].concat()
+}
+
+#[test]
+fn datagrams_behind_tags_labels_and_tunnels() {
+    let ip = [8, 0];
+    let tag = |kind: [u8; 2]| [kind, [0, 7]].concat();
+    let cases = [
+        ("QinQ of 9100", [tag([0x91, 0]), tag([0x81, 0]), ip.to_vec()].concat()),
+        ("three tags", [tag([0x88, 0xa8]), tag([0x81, 0]), tag([0x81, 0]), ip.to_vec()].concat()),
+        ("two labels", vec![0x88, 0x47, 0, 1, 0, 64, 0, 2, 1, 64]),
+        ("a tag and a label", [tag([0x81, 0]), vec![0x88, 0x47, 0, 1, 1, 64]].concat()),
+        ("PPPoE", vec![0x88, 0x64, 0x11, 0, 0, 9, 0, 34, 0, 0x21]),
+        ("GRE", [&ip[..], &outer(47, 4 + 32), &[0, 0, 8, 0]].concat()),
+        ("GRE with a key", [&ip[..], &outer(47, 8 + 32), &[0x20, 0, 8, 0, 0, 0, 0, 5]].concat()),
+        (
+            "Ethernet in GRE",
+            [&ip[..], &outer(47, 4 + 14 + 32), &[0, 0, 0x65, 0x58], &[2; 12], &ip].concat(),
+        ),
+        ("IP in IP", [&ip[..], &outer(4, 32)].concat()),
+    ];
+    for (name, headers) in cases {
+        let file = behind(&headers);
+        let found = all(&file).unwrap();
+        assert_eq!(found.len(), 1, "{name}");
+        assert_eq!(found[0].from, "192.0.2.1".parse::<IpAddr>().unwrap(), "{name}");
+        assert_eq!((found[0].octets, found[0].place), (&[9; 4][..], file.len() - 6), "{name}");
+    }
+    for (name, headers) in [
+        ("PPPoE of a control protocol", vec![0x88, 0x64, 0x11, 0, 0, 9, 0, 34, 0xc0, 0x21]),
+        ("labels without an end", [0x88, 0x47].iter().chain(&[0; 80]).copied().collect()),
+        ("GRE of another version", [&ip[..], &outer(47, 36), &[0, 1, 8, 0]].concat()),
+        ("tags without an end", tag([0x81, 0]).repeat(17).to_vec()),
+    ] {
+        assert_eq!(all(&behind(&headers)).unwrap(), [], "{name}");
+    }
+}
+
+/// An IPv4 header of a tunnel, with this protocol and length of its contents.
+fn outer(protocol: u8, length: u8) -> [u8; 20] {
+    [0x45, 0, 0, 20 + length, 0, 1, 0, 0, 64, protocol, 0, 0, 198, 51, 100, 1, 198, 51, 100, 2]
+}
