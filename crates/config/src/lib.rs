@@ -19,5 +19,6 @@ mod values;
 pub use configuration::Configuration;
 pub use network::{HostAddress, NetworkError, Prefix, RemoteAddress};
 pub use source::{ConfigError, Source, load, parse, read_text};
+pub use suggest::likeliest;
 pub use toml::Spanned;
 pub use values::{DurationValue, Limit, RateValue, ShareValue, SizeValue, ValueError};

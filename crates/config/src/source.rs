@@ -135,6 +135,10 @@ pub fn read_text(path: &Path, most: Bytes) -> Result<String, ConfigError> {
     if read as u64 > most.0 {
         return Err(fail(format!("is larger than {most}: shorten it")));
     }
+    // Some editors write a byte order mark, which is no part of the text.
+    if text.starts_with('\u{feff}') {
+        text.remove(0);
+    }
     Ok(text)
 }
 

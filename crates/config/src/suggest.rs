@@ -27,11 +27,17 @@ fn meant(message: &str) -> Option<&str> {
     }
     // Words stand between backquotes.
     let found = unknown.split('`').nth(1)?;
-    expected
-        .split('`')
-        .skip(1)
-        .step_by(2)
-        .map(|word| (strsim::normalized_damerau_levenshtein(found, word), word))
+    likeliest(found, expected.split('`').skip(1).step_by(2))
+}
+
+/// Returns the word that is most like `found`, whatever the case, if one is like it.
+pub fn likeliest<'a>(found: &str, words: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let lower = found.to_lowercase();
+    let likeness =
+        |word: &str| strsim::normalized_damerau_levenshtein(&lower, &word.to_lowercase());
+    words
+        .into_iter()
+        .map(|word| (likeness(word), word))
         .filter(|(likeness, _)| *likeness >= LIKE)
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, word)| word)
