@@ -56,6 +56,14 @@ fn valid_files_are_read() {
     }
 }
 
+/// Some editors put a byte order mark before a text.
+#[test]
+fn a_byte_order_mark_is_skipped() {
+    for (name, text) in GOOD {
+        read(name, &format!("\u{feff}{text}")).unwrap();
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(4096))]
 

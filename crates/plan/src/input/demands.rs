@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use crate::input::node_link::{Lines, json_error};
 use crate::input::providers::unknown_router;
-use crate::input::{MOST_DEMANDS, error, rate, whole_rate};
+use crate::input::{MOST_DEMANDS, error, rate, whole_rate, without_mark};
 use crate::network::{Demand, Provider};
 use crate::topology::{RouterId, Topology};
 
@@ -158,6 +158,7 @@ pub fn demands_json(
     providers: &[Provider],
     topology: &Topology,
 ) -> Result<Vec<Demand>, ConfigError> {
+    let text = without_mark(text);
     let names = Names::new(providers, topology);
     let parsed: Vec<&RawValue> =
         serde_json::from_str(text).map_err(|e| json_error(file, None, &e))?;

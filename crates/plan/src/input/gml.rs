@@ -5,7 +5,7 @@ use std::path::Path;
 
 use forebay_config::ConfigError;
 
-use crate::input::{error, whole_rate};
+use crate::input::{error, truth, whole_id, whole_metric, whole_rate};
 use crate::topology::{Draft, DraftEdge, DraftRouter, Fault, Topology};
 
 /// The deepest nesting of lists; the Topology Zoo has three levels.
@@ -150,6 +150,22 @@ impl Value<'_> {
         }
     }
 
+    /// Returns the value as an id.
+    fn id(&self) -> Option<String> {
+        match self {
+            Self::Number(_, word) => Some(whole_id(word)),
+            other => other.name(),
+        }
+    }
+
+    fn truth(&self) -> Option<bool> {
+        match self {
+            Self::Number(number, _) => [0.0, 1.0].contains(number).then_some(*number == 1.0),
+            Self::Text(text) => truth(text),
+            Self::List(_) => None,
+        }
+    }
+
     fn number(&self) -> Option<f64> {
         match self {
             Self::Number(number, _) => Some(*number),
@@ -200,7 +216,7 @@ fn draft(graph: &[Entry<'_>]) -> Result<Draft, Fault> {
     let mut draft = Draft::default();
     for entry in graph {
         match (entry.key, &entry.value) {
-            ("directed", value) => draft.directed = value.number() == Some(1.0),
+            ("directed", value) => draft.directed = value.truth() == Some(true),
             ("Network" | "label", value) if draft.name.is_empty() => {
                 draft.name = value.name().unwrap_or_default();
             }
@@ -216,10 +232,10 @@ fn router(node: &[Entry<'_>], line: usize) -> Result<DraftRouter, Fault> {
     let mut router = DraftRouter { line, ..DraftRouter::default() };
     for entry in node {
         match entry.key {
-            "id" => router.id = entry.value.name().unwrap_or_default(),
+            "id" => router.id = entry.value.id().unwrap_or_default(),
             "label" => router.label = entry.value.name(),
-            "Internal" => router.external = entry.value.number() == Some(0.0),
-            "hyperedge" => router.hyperedge = entry.value.number() == Some(1.0),
+            "Internal" => router.external = entry.value.truth() == Some(false),
+            "hyperedge" => router.hyperedge = entry.value.truth() == Some(true),
             _ => {}
         }
     }
@@ -235,18 +251,16 @@ fn edge(entries: &[Entry<'_>], line: usize) -> Result<DraftEdge, Fault> {
         let fault =
             |what| Fault { line: entry.line, message: format!("{} is not a {what}", entry.key) };
         match entry.key {
-            "source" => edge.from = entry.value.name().unwrap_or_default(),
-            "target" => edge.to = entry.value.name().unwrap_or_default(),
+            "source" => edge.from = entry.value.id().unwrap_or_default(),
+            "target" => edge.to = entry.value.id().unwrap_or_default(),
             "LinkSpeedRaw" | "capacity" => {
                 let rate = entry.value.number().and_then(whole_rate);
-                edge.capacity = Some(rate.ok_or_else(|| fault("rate: write bits per second"))?);
+                edge.capacity =
+                    Some(rate.ok_or_else(|| fault("rate: write bits per second, at most 10^15"))?);
             }
             "metric" => {
-                let metric = entry
-                    .value
-                    .number()
-                    .filter(|n| (1.0..=65535.0).contains(n) && n.fract() == 0.0);
-                edge.metric = Some(metric.ok_or_else(|| fault("metric: write 1 to 65535"))? as u32);
+                let metric = entry.value.number().and_then(whole_metric);
+                edge.metric = Some(metric.ok_or_else(|| fault("metric: write 1 to 65535"))?);
             }
             _ => {}
         }
@@ -287,6 +301,16 @@ mod tests {
     }
 
     #[test]
+    fn numbers_may_be_floats_and_truths_words() {
+        let text = "graph [ directed 0.0 node [ id 0.0 Internal \"False\" ] node [ id 1.0E+0 ]\n\
+                    edge [ source 0 target 1 LinkSpeedRaw 1.0E+10 metric 10.0 ] ]";
+        let topology = parse(text).unwrap();
+        assert_eq!((topology.links().len(), topology.routers()[0].serves), (2, false));
+        let link = topology.links()[0];
+        assert_eq!((link.capacity, link.metric), (Some(Rate::from_mbps(10_000)), 10));
+    }
+
+    #[test]
     fn errors_name_their_line() {
         let cases = [
             ("graph [\n node [ id 0\n", "a.gml:3: the file ends inside a list: close it with ]"),
@@ -298,7 +322,7 @@ mod tests {
             ("graph [\n node [ label \"x\" ] ]", "a.gml:2: a node has no id: give it one"),
             (
                 "graph [\n node [ id 0 ]\n edge [\n source 0 target 0 LinkSpeedRaw -3 ] ]",
-                "a.gml:4: LinkSpeedRaw is not a rate: write bits per second",
+                "a.gml:4: LinkSpeedRaw is not a rate: write bits per second, at most 10^15",
             ),
             ("graph [\n label \"x ]", "a.gml:2: a text is not closed: close it with \""),
             ("graph [\n label x ]", "a.gml:2: x is not a value of label: put texts in \"\""),

@@ -7,7 +7,7 @@ use forebay_config::ConfigError;
 use quick_xml::Reader;
 use quick_xml::events::{BytesRef, BytesStart, Event};
 
-use crate::input::{error, whole_rate};
+use crate::input::{NO_CAPACITY, NO_METRIC, error, rate, truth, whole_metric};
 use crate::topology::{Draft, DraftEdge, DraftRouter, Fault, Topology};
 
 /// Reads the network in a GraphML text, with the same keys as [`gml`](super::gml).
@@ -54,8 +54,25 @@ enum Element {
     Node,
     Edge,
     Data,
+    Key,
+    /// The default of a key.
+    Default,
+    /// A label as yEd writes it, inside a node's datum.
+    Label,
     Other,
 }
+
+/// What a key is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Scope {
+    All,
+    Node,
+    Edge,
+}
+
+/// The names of data that the reader uses.
+const USED: [&str; 7] =
+    ["label", "Internal", "hyperedge", "serves", "LinkSpeedRaw", "capacity", "metric"];
 
 /// The position in the document, and what was found so far.
 #[derive(Default)]
@@ -65,7 +82,11 @@ struct Walk {
     graph: bool,
     /// The names of keys, by their ids.
     keys: BTreeMap<String, String>,
-    /// The id of the key of the open datum, and its text so far.
+    /// The defaults of keys that are used, by what they are for and their names.
+    defaults: BTreeMap<(Scope, String), String>,
+    /// The key whose default may follow: what it is for, and its name.
+    key: (Option<Scope>, String),
+    /// The name of the open datum, and its text so far.
     datum: (String, String),
     draft: Draft,
 }
@@ -86,13 +107,13 @@ impl Walk {
                 self.end(line)?;
             }
             Event::End(_) => self.end(line)?,
-            Event::Text(text) if self.open.last() == Some(&Element::Data) => {
+            Event::Text(text) if self.has_text() => {
                 self.datum.1.push_str(&text.decode().map_err(|e| not_xml(e.into()))?);
             }
-            Event::CData(text) if self.open.last() == Some(&Element::Data) => {
+            Event::CData(text) if self.has_text() => {
                 self.datum.1.push_str(&text.decode().map_err(|e| not_xml(e.into()))?);
             }
-            Event::GeneralRef(entity) if self.open.last() == Some(&Element::Data) => {
+            Event::GeneralRef(entity) if self.has_text() => {
                 let c = character(&entity).ok_or_else(|| {
                     fault("is not valid GraphML: an entity is unknown".to_owned())
                 })?;
@@ -101,6 +122,11 @@ impl Walk {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Whether text belongs to the datum.
+    fn has_text(&self) -> bool {
+        matches!(self.open.last(), Some(Element::Data | Element::Default | Element::Label))
     }
 
     fn begin(&mut self, tag: &BytesStart<'_>, line: usize) -> Result<(), Fault> {
@@ -113,10 +139,25 @@ impl Walk {
         let attribute = |name: &str| attributes.get(name).cloned();
         let element = match (tag.local_name().as_ref(), self.open.last()) {
             (b"key", _) => {
+                let scope = match attribute("for").as_deref() {
+                    None | Some("all") => Some(Scope::All),
+                    Some("node") => Some(Scope::Node),
+                    Some("edge") => Some(Scope::Edge),
+                    Some(_) => None,
+                };
+                self.key = (scope, attribute("attr.name").unwrap_or_default());
                 if let (Some(id), Some(name)) = (attribute("id"), attribute("attr.name")) {
                     self.keys.insert(id, name);
                 }
-                Element::Other
+                Element::Key
+            }
+            (b"default", Some(Element::Key)) => {
+                self.datum = Default::default();
+                Element::Default
+            }
+            (b"NodeLabel", _) if self.open.contains(&Element::Node) => {
+                self.datum = Default::default();
+                Element::Label
             }
             // The first graph counts; a graph inside a node is a separate one.
             (b"graph", _) if !self.graph => {
@@ -127,6 +168,7 @@ impl Walk {
             (b"node", Some(Element::Graph)) => {
                 let id = attribute("id").ok_or_else(|| fault("a node has no id: give it one"))?;
                 self.draft.routers.push(DraftRouter { id, line, ..DraftRouter::default() });
+                self.set_defaults(Scope::Node, line)?;
                 Element::Node
             }
             (b"edge", Some(Element::Graph)) => {
@@ -135,7 +177,15 @@ impl Walk {
                         .ok_or_else(|| fault("an edge has no source or no target: give it both"))
                 };
                 let (from, to) = (end("source")?, end("target")?);
-                self.draft.edges.push(DraftEdge { from, to, line, ..DraftEdge::default() });
+                let directed = attribute("directed").and_then(|text| truth(&text));
+                self.draft.edges.push(DraftEdge {
+                    from,
+                    to,
+                    line,
+                    directed,
+                    ..DraftEdge::default()
+                });
+                self.set_defaults(Scope::Edge, line)?;
                 Element::Edge
             }
             (b"data", Some(Element::Graph | Element::Node | Element::Edge)) => {
@@ -150,38 +200,70 @@ impl Walk {
     }
 
     fn end(&mut self, line: usize) -> Result<(), Fault> {
-        if self.open.pop() != Some(Element::Data) {
+        let closed = self.open.pop();
+        if !matches!(closed, Some(Element::Data | Element::Default | Element::Label)) {
             return Ok(());
         }
-        let fault = |message: &str| Fault { line, message: message.to_owned() };
         let (key, value) = std::mem::take(&mut self.datum);
         let value = value.trim();
-        let (routers, edges) = (&mut self.draft.routers, &mut self.draft.edges);
-        match (self.open.last(), key.as_str()) {
-            (Some(Element::Graph), "Network" | "label") if self.draft.name.is_empty() => {
-                self.draft.name = value.to_owned();
-            }
-            (Some(Element::Node), key) => {
-                let Some(router) = routers.last_mut() else { return Ok(()) };
-                match key {
-                    "label" => router.label = Some(value.to_owned()),
-                    "Internal" => router.external = value == "0",
-                    "hyperedge" => router.hyperedge = value == "1",
-                    _ => {}
+        match (closed, self.open.last()) {
+            (Some(Element::Default), _) => {
+                if let (Some(scope), name) = &self.key
+                    && USED.contains(&name.as_str())
+                {
+                    self.defaults.insert((*scope, name.clone()), value.to_owned());
                 }
             }
-            (Some(Element::Edge), "LinkSpeedRaw" | "capacity") => {
-                let rate = value.parse().ok().and_then(whole_rate);
-                let rate =
-                    rate.ok_or_else(|| fault("a capacity is not a rate: write bits per second"))?;
-                edges.last_mut().into_iter().for_each(|e| e.capacity = Some(rate));
+            (Some(Element::Label), _) => {
+                if let Some(router) = self.draft.routers.last_mut().filter(|r| r.label.is_none()) {
+                    router.label = Some(value.to_owned());
+                }
             }
-            (Some(Element::Edge), "metric") => {
-                let metric = value.parse::<u32>().ok().filter(|m| (1..=65535).contains(m));
-                let metric =
-                    metric.ok_or_else(|| fault("a metric is invalid: write 1 to 65535"))?;
-                edges.last_mut().into_iter().for_each(|e| e.metric = Some(metric));
+            (_, Some(Element::Graph)) => {
+                if matches!(key.as_str(), "Network" | "label") && self.draft.name.is_empty() {
+                    self.draft.name = value.to_owned();
+                }
             }
+            (_, Some(Element::Node)) => self.set(Scope::Node, &key, value, line)?,
+            (_, Some(Element::Edge)) => self.set(Scope::Edge, &key, value, line)?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Gives the last node or edge the defaults of its data.
+    fn set_defaults(&mut self, of: Scope, line: usize) -> Result<(), Fault> {
+        let defaults = std::mem::take(&mut self.defaults);
+        for ((scope, name), value) in &defaults {
+            if [of, Scope::All].contains(scope) {
+                self.set(of, name, value, line)?;
+            }
+        }
+        self.defaults = defaults;
+        Ok(())
+    }
+
+    /// Sets a datum of the last node or edge.
+    fn set(&mut self, of: Scope, name: &str, value: &str, line: usize) -> Result<(), Fault> {
+        let fault = |message: &str| Fault { line, message: message.to_owned() };
+        let (router, edge) = (self.draft.routers.last_mut(), self.draft.edges.last_mut());
+        match (of, router, edge) {
+            (Scope::Node, Some(router), _) => match name {
+                "label" => router.label = Some(value.to_owned()),
+                "Internal" | "serves" => router.external = truth(value) == Some(false),
+                "hyperedge" => router.hyperedge = truth(value) == Some(true),
+                _ => {}
+            },
+            (Scope::Edge, _, Some(edge)) => match name {
+                "LinkSpeedRaw" | "capacity" => {
+                    edge.capacity = Some(rate(value).map_err(|_| fault(NO_CAPACITY))?);
+                }
+                "metric" => {
+                    let metric = value.parse().ok().and_then(whole_metric);
+                    edge.metric = Some(metric.ok_or_else(|| fault(NO_METRIC))?);
+                }
+                _ => {}
+            },
             _ => {}
         }
         Ok(())
@@ -243,6 +325,43 @@ mod tests {
         assert_eq!(topology.links()[1].capacity, Some(Rate::from_mbps(1000)));
     }
 
+    /// As networkx writes it: truths of Python, floats, and defaults of keys.
+    #[test]
+    fn truths_defaults_and_directions() {
+        let text = "<graphml><key id=\"d0\" for=\"node\" attr.name=\"Internal\" attr.type=\"boolean\">\
+                    <default>False</default></key>\
+                    <key id=\"d1\" for=\"edge\" attr.name=\"capacity\" attr.type=\"double\">\
+                    <default>1e9</default></key>\
+                    <key id=\"d2\" for=\"edge\" attr.name=\"metric\" attr.type=\"double\"/>\
+                    <key id=\"d3\" for=\"all\" attr.name=\"hyperedge\"><default>true</default></key>\
+                    <graph edgedefault=\"directed\">\
+                    <node id=\"0\"/>\
+                    <node id=\"1\"><data key=\"d0\">True</data><data key=\"d3\">false</data></node>\
+                    <node id=\"2\"><data key=\"d0\">true</data></node>\
+                    <edge source=\"0\" target=\"1\"/>\
+                    <edge source=\"1\" target=\"2\" directed=\"false\">\
+                    <data key=\"d1\">2e9</data><data key=\"d2\">10.0</data></edge></graph></graphml>";
+        let topology = parse(text).unwrap();
+        let serves: Vec<_> = topology.routers().iter().map(|r| r.serves).collect();
+        assert_eq!(serves, [false, true, false], "by Internal, by neither, and by hyperedge");
+        let links: Vec<_> = topology
+            .links()
+            .iter()
+            .map(|l| (l.from.0, l.to.0, l.capacity.unwrap(), l.metric))
+            .collect();
+        let (one, two) = (Rate::from_mbps(1000), Rate::from_mbps(2000));
+        assert_eq!(links, [(0, 1, one, 1), (1, 2, two, 10), (2, 1, two, 10)]);
+    }
+
+    #[test]
+    fn labels_of_yed() {
+        let text = "<graphml xmlns:y=\"http://www.yworks.com/xml/graphml\">\
+                    <key id=\"d6\" for=\"node\" yfiles.type=\"nodegraphics\"/><graph>\
+                    <node id=\"n0\"><data key=\"d6\"><y:ShapeNode><y:NodeLabel a=\"b\">Rome\
+                    <y:LabelModel/></y:NodeLabel></y:ShapeNode></data></node></graph></graphml>";
+        assert_eq!(parse(text).unwrap().routers()[0].name, "Rome");
+    }
+
     #[test]
     fn errors_name_their_line() {
         let two = "<node id=\"0\"/>\n<node id=\"1\"/>\n";
@@ -259,7 +378,7 @@ mod tests {
                 file(&format!(
                     "{two}<edge source=\"0\" target=\"1\"><data key=\"d1\">fast</data></edge>"
                 )),
-                "a.graphml:6: a capacity is not a rate: write bits per second",
+                "a.graphml:6: a capacity is not a rate: write bits per second, at most 10^15",
             ),
             (
                 "<graphml/>".to_owned(),

@@ -38,6 +38,7 @@ pub const MOST_DEMANDS: usize = 1_000_000;
 /// # Errors
 /// If the name has another ending, or the text is not of that format.
 pub fn topology(file: &Path, text: &str) -> Result<Topology, ConfigError> {
+    let text = without_mark(text);
     match file.extension().and_then(|e| e.to_str()) {
         Some("gml") => gml(file, text),
         Some("graphml") => graphml(file, text),
@@ -79,6 +80,44 @@ fn rate(text: &str) -> Result<Rate, String> {
         )
     })
 }
+
+/// Returns the text without a byte order mark, which some editors write.
+fn without_mark(text: &str) -> &str {
+    text.strip_prefix('\u{feff}').unwrap_or(text)
+}
+
+/// Reads a truth value: 0 or 1, `true` or `false`; Python writes `True`.
+fn truth(text: &str) -> Option<bool> {
+    match text.trim() {
+        "1" => Some(true),
+        "0" => Some(false),
+        text if text.eq_ignore_ascii_case("true") => Some(true),
+        text if text.eq_ignore_ascii_case("false") => Some(false),
+        _ => None,
+    }
+}
+
+/// Returns a metric, which may be written as a float.
+fn whole_metric(number: f64) -> Option<u32> {
+    let valid = (1.0..=65535.0).contains(&number) && number.fract() == 0.0;
+    valid.then_some(number as u32)
+}
+
+/// Returns the id that a number is, so that `1`, `1.0` and `1e0` are the same.
+fn whole_id(word: &str) -> String {
+    /// Up to here, floats are whole numbers without gaps.
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    let is_float = word.bytes().any(|b| matches!(b, b'.' | b'e' | b'E'));
+    match word.parse::<f64>() {
+        Ok(n) if is_float && n.abs() < EXACT && n.fract() == 0.0 => (n as i64).to_string(),
+        _ => word.to_owned(),
+    }
+}
+
+/// What is wrong with a capacity.
+const NO_CAPACITY: &str = "a capacity is not a rate: write bits per second, at most 10^15";
+/// What is wrong with a metric.
+const NO_METRIC: &str = "a metric is invalid: write 1 to 65535";
 
 /// The highest rate that is accepted, in bits per second. A million of them still fit into a sum.
 pub const MOST_RATE: f64 = 1e15;

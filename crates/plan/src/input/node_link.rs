@@ -6,7 +6,9 @@ use forebay_config::ConfigError;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::input::{error, line_within, rate, whole_rate};
+use crate::input::{
+    NO_CAPACITY, NO_METRIC, error, line_within, rate, whole_id, whole_metric, whole_rate,
+};
 use crate::topology::{Draft, DraftEdge, DraftRouter, Topology};
 
 #[derive(Deserialize)]
@@ -15,34 +17,48 @@ struct File<'a> {
     name: String,
     #[serde(default)]
     directed: bool,
+    /// The attributes of the graph, among which networkx writes its name.
+    #[serde(default)]
+    graph: serde_json::Value,
     #[serde(borrow)]
     nodes: Vec<&'a RawValue>,
     /// The links: networkx writes `links` before version 3.4; later versions may write `edges`.
-    #[serde(borrow, alias = "edges")]
-    links: Vec<&'a RawValue>,
+    #[serde(borrow)]
+    links: Option<Vec<&'a RawValue>>,
+    #[serde(borrow)]
+    edges: Option<Vec<&'a RawValue>>,
 }
 
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Id {
-    Number(i64),
-    Text(String),
-}
+/// The deepest nesting of an id that is a list.
+const DEEPEST: usize = 8;
 
-impl Id {
-    fn text(self) -> String {
-        match self {
-            Self::Number(n) => n.to_string(),
-            Self::Text(text) => text,
+/// Returns an id, or a label, as a text: a number, a text, or a list, as which networkx writes a
+/// tuple of Python. `None` if it is something else.
+fn text_of(raw: &RawValue, depth: usize) -> Option<String> {
+    let written = raw.get();
+    match written.as_bytes().first()? {
+        b'"' => serde_json::from_str(written).ok(),
+        b'[' if depth < DEEPEST => {
+            let items: Vec<&RawValue> = serde_json::from_str(written).ok()?;
+            let items: Option<Vec<String>> =
+                items.into_iter().map(|item| text_of(item, depth + 1)).collect();
+            Some(format!("({})", items?.join(", ")))
         }
+        // Large numbers keep all of their digits.
+        b'-' | b'0'..=b'9' => Some(whole_id(written)),
+        b't' | b'f' => Some(written.to_owned()),
+        _ => None,
     }
 }
 
 #[derive(Deserialize)]
-struct NodeLine {
-    id: Id,
-    #[serde(alias = "name")]
-    label: Option<String>,
+struct NodeLine<'a> {
+    #[serde(borrow)]
+    id: &'a RawValue,
+    #[serde(borrow)]
+    label: Option<&'a RawValue>,
+    #[serde(borrow)]
+    name: Option<&'a RawValue>,
     /// Whether users can be behind the router.
     #[serde(default = "yes")]
     serves: bool,
@@ -53,11 +69,13 @@ fn yes() -> bool {
 }
 
 #[derive(Deserialize)]
-struct LinkLine {
-    source: Id,
-    target: Id,
+struct LinkLine<'a> {
+    #[serde(borrow)]
+    source: &'a RawValue,
+    #[serde(borrow)]
+    target: &'a RawValue,
     capacity: Option<Capacity>,
-    metric: Option<u16>,
+    metric: Option<f64>,
 }
 
 #[derive(Deserialize)]
@@ -67,48 +85,56 @@ enum Capacity {
     Text(String),
 }
 
+/// What is wrong with an id.
+const NO_ID: &str = "an id is not a number, a text or a list of these";
+
 /// Reads the network in a node-link JSON text.
 ///
-/// A node has an `id`, and may have a `label` or `name`, and `serves`, which is false for routers
-/// without users. A link has `source` and `target`, and may have a `capacity` (bits per second, or
+/// A node has an `id`, and may have a `label`, or else a `name`, and `serves`, which is false for
+/// routers without users. A link has `source` and `target`, and may have a `capacity` (bits per second, or
 /// a text such as `"10 Gbit/s"`) and a `metric` (1 to 65535).
 ///
 /// # Errors
 /// If the text is not such JSON, or not a network.
 pub fn node_link(file: &Path, text: &str) -> Result<Topology, ConfigError> {
     let parsed: File<'_> = serde_json::from_str(text).map_err(|e| json_error(file, None, &e))?;
-    let mut draft = Draft { name: parsed.name, directed: parsed.directed, ..Draft::default() };
+    let named = || parsed.graph.get("name")?.as_str().map(str::to_owned);
+    let name = Some(parsed.name).filter(|n| !n.is_empty()).or_else(named).unwrap_or_default();
+    let mut draft = Draft { name, directed: parsed.directed, ..Draft::default() };
     let mut lines = Lines { text, counted: 0, line: 1 };
     for raw in parsed.nodes {
         let line = lines.of(raw.get());
-        let node: NodeLine =
+        let node: NodeLine<'_> =
             serde_json::from_str(raw.get()).map_err(|e| json_error(file, Some(line), &e))?;
         draft.routers.push(DraftRouter {
-            id: node.id.text(),
-            label: node.label,
+            id: text_of(node.id, 0).ok_or_else(|| error(file, Some(line), NO_ID))?,
+            label: node.label.or(node.name).and_then(|label| text_of(label, 0)),
             external: !node.serves,
             hyperedge: false,
             line,
         });
     }
+    let Some(links) = parsed.links.or(parsed.edges) else {
+        return Err(error(file, Some(1), "has no links: put them in a list `links`"));
+    };
     let mut lines = Lines { text, counted: 0, line: 1 };
-    for raw in parsed.links {
+    for raw in links {
         let line = lines.of(raw.get());
-        let link: LinkLine =
+        let link: LinkLine<'_> =
             serde_json::from_str(raw.get()).map_err(|e| json_error(file, Some(line), &e))?;
+        let fail = |message: String| error(file, Some(line), message);
+        let end = |id| text_of(id, 0).ok_or_else(|| fail(NO_ID.to_owned()));
         let capacity = link.capacity.map(|c| match c {
-            Capacity::Number(n) => whole_rate(n)
-                .ok_or_else(|| "a capacity is not a rate: write bits per second".to_owned()),
+            Capacity::Number(n) => whole_rate(n).ok_or_else(|| NO_CAPACITY.to_owned()),
             Capacity::Text(text) => rate(&text),
         });
-        if link.metric == Some(0) {
-            return Err(error(file, Some(line), "a metric is 0: write 1 to 65535"));
-        }
+        let metric = link.metric.map(|n| whole_metric(n).ok_or_else(|| fail(NO_METRIC.to_owned())));
         draft.edges.push(DraftEdge {
-            from: link.source.text(),
-            to: link.target.text(),
-            capacity: capacity.transpose().map_err(|message| error(file, Some(line), message))?,
-            metric: link.metric.map(u32::from),
+            from: end(link.source)?,
+            to: end(link.target)?,
+            capacity: capacity.transpose().map_err(fail)?,
+            metric: metric.transpose()?,
+            directed: None,
             line,
         });
     }
@@ -169,6 +195,33 @@ mod tests {
     }
 
     #[test]
+    fn ids_and_numbers_as_networkx_writes_them() {
+        let text = r#"{"directed": false, "multigraph": false, "graph": {"name": "G"}, "nodes": [
+            {"label": "A", "name": "a", "id": 0}, {"name": 7, "id": 1.0},
+            {"id": [0, "x"]}, {"id": 123456789012345678901234567890}],
+            "links": [{"source": 0.0, "target": 1, "metric": 10.0},
+                      {"source": 1, "target": [0,"x"], "metric": null},
+                      {"source": [0, "x"], "target": 123456789012345678901234567890}]}"#;
+        for text in [text.to_owned(), text.replace("\"links\"", "\"edges\"")] {
+            let topology = parse(&text).unwrap();
+            let names: Vec<_> = topology.routers().iter().map(|r| r.name.as_str()).collect();
+            let expected = ["A", "7", "#(0, x)", "#123456789012345678901234567890"];
+            assert_eq!((names.as_slice(), topology.name()), (&expected[..], "G"));
+            let links: Vec<_> =
+                topology.links().iter().map(|l| (l.from.0, l.to.0, l.metric)).collect();
+            let expected = [(0, 1, 10), (1, 0, 10), (1, 2, 1), (2, 1, 1), (2, 3, 1), (3, 2, 1)];
+            assert_eq!(links, expected);
+        }
+        let deep = format!(
+            "{{\"nodes\": [{{\"id\": {}1{}}}], \"links\": []}}",
+            "[".repeat(50),
+            "]".repeat(50)
+        );
+        assert!(parse(&deep).unwrap_err().contains("an id is not"));
+        assert!(parse("{\"nodes\": []}").unwrap_err().contains("has no links"));
+    }
+
+    #[test]
     fn errors_name_their_line() {
         let link = |inside: &str| {
             format!(
@@ -180,10 +233,13 @@ mod tests {
             (link("\"target\": 4"), "a.json:3: an edge names the unknown router 4"),
             (
                 link("\"target\": 1, \"capacity\": -5"),
-                "a.json:3: a capacity is not a rate: write bits per second",
+                "a.json:3: a capacity is not a rate: write bits per second, at most 10^15",
             ),
             (link("\"metric\": 1"), "a.json:4: missing field `target`"),
-            (link("\"target\": 1, \"metric\": 0"), "a.json:3: a metric is 0: write 1 to 65535"),
+            (
+                link("\"target\": 1, \"metric\": 0"),
+                "a.json:3: a metric is invalid: write 1 to 65535",
+            ),
         ];
         for (text, expected) in cases {
             assert_eq!(parse(&text).unwrap_err(), expected, "{text}");

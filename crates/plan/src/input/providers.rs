@@ -269,8 +269,11 @@ pub fn providers(
     Ok(out)
 }
 
+/// The length in bytes of the longest name for which another is suggested.
+const LONGEST_MEANT: usize = 256;
+
 /// Returns the error about an unknown router. Duplicate labels are followed by their ids, so it
-/// lists these.
+/// lists these; else it suggests the name that is most alike.
 pub(super) fn unknown_router(name: &str, topology: &Topology) -> String {
     let prefix = format!("{name}#");
     let like: Vec<_> = topology
@@ -281,7 +284,16 @@ pub(super) fn unknown_router(name: &str, topology: &Topology) -> String {
         .map(|r| r.name.as_str())
         .collect();
     match like.is_empty() {
-        true => format!("the topology has no router {name:?}"),
+        true => {
+            let names = topology.routers().iter().map(|r| r.name.as_str());
+            let meant = Some(name).filter(|n| n.len() <= LONGEST_MEANT);
+            match meant.and_then(|name| forebay_config::likeliest(name, names)) {
+                Some(meant) => {
+                    format!("the topology has no router {name:?}; did you mean {meant:?}?")
+                }
+                None => format!("the topology has no router {name:?}"),
+            }
+        }
         false => {
             format!("the topology has several routers {name:?}: write one of {}", like.join(", "))
         }
@@ -412,5 +424,19 @@ mod tests {
         for (text, expected) in cases {
             assert_eq!(parse(&text).unwrap_err(), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn the_likeliest_router_is_suggested() {
+        let routers = ["Rome", "Oslo"].map(|n| Router { name: n.to_owned(), serves: true });
+        let topology = Topology::new(String::new(), routers.to_vec(), Vec::new(), Vec::new());
+        for name in ["#Rome", "rome", "Romee"] {
+            let said = unknown_router(name, &topology);
+            assert_eq!(
+                said,
+                format!("the topology has no router {name:?}; did you mean \"Rome\"?")
+            );
+        }
+        assert_eq!(unknown_router("Bern", &topology), "the topology has no router \"Bern\"");
     }
 }

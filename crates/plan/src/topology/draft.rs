@@ -45,6 +45,8 @@ pub struct DraftEdge {
     pub capacity: Option<Rate>,
     /// The metric, which is 1 if the file has none.
     pub metric: Option<u32>,
+    /// Whether the edge has one direction only, if the file says so for this edge.
+    pub directed: Option<bool>,
     /// The line of the file.
     pub line: usize,
 }
@@ -105,10 +107,11 @@ impl Draft {
             let metric = edge.metric.unwrap_or(1).max(1);
             parallel +=
                 usize::from(!merge(&mut links, Link { from, to, capacity: edge.capacity, metric }));
-            if !self.directed {
+            if !edge.directed.unwrap_or(self.directed) {
                 merge(&mut links, Link { from: to, to: from, capacity: edge.capacity, metric });
             }
         }
+        let one_way = links.keys().filter(|(from, to)| !links.contains_key(&(*to, *from))).count();
         let links: Vec<Link> = links.into_values().collect();
         note(&mut notes, loops, "loop was left out", "loops were left out");
         note(
@@ -116,6 +119,12 @@ impl Draft {
             parallel,
             "parallel edge became part of one link, with the sum of their capacities",
             "parallel edges became parts of one link each, with the sum of their capacities",
+        );
+        note(
+            &mut notes,
+            one_way,
+            "link is directed and has no link back",
+            "links are directed and have no link back",
         );
         let unknown = links.iter().filter(|l| l.capacity.is_none()).count();
         note(
@@ -284,5 +293,20 @@ mod tests {
             "the id 0 occurs twice: give each router its own"
         );
         assert!(Draft::default().finish().is_err());
+    }
+
+    #[test]
+    fn edges_may_say_their_direction() {
+        let directed =
+            |from: &str, to: &str, directed| DraftEdge { directed, ..edge(from, to, Some(1)) };
+        let routers = ["0", "1", "2"].map(|id| router(id, None)).to_vec();
+        for (all, expected) in [(false, 3), (true, 2)] {
+            let edges = vec![directed("0", "1", Some(true)), directed("1", "2", None)];
+            let draft =
+                Draft { directed: all, routers: routers.clone(), edges, ..Draft::default() };
+            let topology = draft.finish().unwrap();
+            assert_eq!(topology.links().len(), expected);
+            assert!(topology.notes()[0].contains("no link back"), "{:?}", topology.notes());
+        }
     }
 }
