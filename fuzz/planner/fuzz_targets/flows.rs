@@ -1,5 +1,5 @@
-//! Reads untrusted flow records. The first byte chooses a capture, or datagrams that each follow
-//! their length in two octets. The resulting demands are finite and form a valid file.
+//! Reads untrusted flow records. The first byte chooses a capture, a file of messages, or datagrams
+//! that each follow their length in two octets. The resulting demands are finite and form a valid file.
 #![no_main]
 
 use std::net::IpAddr;
@@ -31,7 +31,12 @@ fuzz_target!(|data: &[u8]| {
     let mut collector = Collector::new(table, &prefixes, Grain::Prefix);
     let window = Window { begin: 0, end: 200_000 };
     collector.begin(0, 50_000, 4);
-    let mut left = rest;
+    if kind % 4 == 3 {
+        collector.file(EXPORTER, rest, &mut |trouble| {
+            assert!(trouble.at < rest.len() && !trouble.what.is_empty());
+        });
+    }
+    let mut left = if kind % 4 == 3 { &[][..] } else { rest };
     while let Some((length, more)) = left.split_first_chunk() {
         let length = usize::from(u16::from_be_bytes(*length)).min(more.len());
         let (datagram, more) = more.split_at(length);

@@ -181,6 +181,9 @@ fn messages(
     collector: &mut Collector,
     trouble: &mut dyn FnMut(Trouble),
 ) -> Result<(), Failure> {
+    if file.starts_with(&[0x1f, 0x8b]) {
+        return Err(wrong(path, "is compressed: unpack it with gunzip".to_owned()).into());
+    }
     if capture::is_capture(file) {
         let mut capture = Capture::new(file).map_err(|e| wrong(path, e.to_string()))?;
         while let Some(datagram) =

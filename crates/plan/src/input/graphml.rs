@@ -219,10 +219,10 @@ impl Walk {
                     router.label = Some(value.to_owned());
                 }
             }
-            (_, Some(Element::Graph)) => {
-                if matches!(key.as_str(), "Network" | "label") && self.draft.name.is_empty() {
-                    self.draft.name = value.to_owned();
-                }
+            (_, Some(Element::Graph))
+                if matches!(key.as_str(), "Network" | "label") && self.draft.name.is_empty() =>
+            {
+                self.draft.name = value.to_owned();
             }
             (_, Some(Element::Node)) => self.set(Scope::Node, &key, value, line)?,
             (_, Some(Element::Edge)) => self.set(Scope::Edge, &key, value, line)?,
