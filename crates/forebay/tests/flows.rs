@@ -165,9 +165,11 @@ fn each_mistake_is_named_by_file_and_place() {
     let whole = two_minutes().concat();
     let cut = &whole[..whole.len() - 3];
     let second = two_minutes()[0].len();
-    let cases: [(&str, &[u8], String); 4] = [
-        ("m", cut, format!("m: at octet {second}: is cut off")),
-        ("m", &[0, 5, 0, 1], "m: at octet 0: is of version 5".to_owned()),
+    let cases: [(&str, &[u8], String); 6] = [
+        ("m", cut, format!("m: at octet {second}: the message is cut off")),
+        ("m", &[0, 7, 0, 1], "m: at octet 0: the message is of version 7".to_owned()),
+        ("m", &[0, 0, 0, 5, 0, 0, 0, 1], "m: at octet 0: the message is sFlow v5".to_owned()),
+        ("m", &[0x1f, 0x8b, 8, 0], "m: is compressed: unpack it with gunzip".to_owned()),
         (
             "m",
             &[0x0a, 0x0d, 0x0d, 0x0a],
@@ -197,6 +199,13 @@ fn each_mistake_is_named_by_file_and_place() {
     assert!(said(&output).contains("8.000 Mbit/s in all"), "{output:?}");
     let error = String::from_utf8(output.stderr).unwrap();
     let expected = format!("m: at octet {}: the set of templates cannot be read", first.len() + 16);
+    assert!(error.contains(&expected), "{error}, not {expected}");
+    // Zeros between messages cost only themselves.
+    put(&dir, "m", &[&first[..], &[0; 1400], &second].concat());
+    let output = command(&dir, &["m"]).output().unwrap();
+    assert!(said(&output).contains("8.000 Mbit/s in all"), "{output:?}");
+    let error = String::from_utf8(output.stderr).unwrap();
+    let expected = format!("m: at octet {}: the message is of version 0", first.len());
     assert!(error.contains(&expected), "{error}, not {expected}");
     // A capture that is cut off in its last packet counts without it.
     let pcap = capture(&two_minutes());

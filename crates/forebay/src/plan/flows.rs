@@ -108,12 +108,26 @@ fn from_files(args: &FlowsArgs, collector: &mut Collector) -> Result<Window, Fai
     for (path, file) in &all {
         messages(args, path, file, collector, &mut |trouble| {
             unread.get_or_insert_with(|| {
-                format!("{}: at octet {}: {}", path.display(), trouble.at, trouble.what)
+                wrong(path, format!("at octet {}: {}", trouble.at, trouble.what))
             });
         })?;
     }
+    // What cannot be read may be the reason.
+    let failure = |message: String| -> Failure {
+        match unread {
+            Some(first) => {
+                let message = format!("{}; {message}", first.message);
+                ConfigError { message, ..first }.into()
+            }
+            None => message.into(),
+        }
+    };
     let Some(there) = collector.exported() else {
-        return Err(nothing(collector, unread).into());
+        let mut text = "the files have no message from an exporter of the table".to_owned();
+        if let Some(stranger) = collector.strangers().next() {
+            text += &format!(", but of {stranger}: is it one?");
+        }
+        return Err(failure(text));
     };
     let delay = Duration::from_nanos(args.delay.0.0);
     let end = args.end.unwrap_or(there.end - millis(delay));
@@ -123,11 +137,10 @@ fn from_files(args: &FlowsArgs, collector: &mut Collector) -> Result<Window, Fai
     };
     if begin >= end {
         let seconds = (there.end - there.begin) / 1000;
-        return Err(format!(
+        return Err(failure(format!(
             "the window is empty: the messages cover {seconds} s, and --delay cuts off {} s of that",
             delay.as_secs_f64()
-        )
-        .into());
+        )));
     }
     collector.begin(begin, end - begin, 1);
     let mut troubles = 0;
@@ -143,18 +156,6 @@ fn from_files(args: &FlowsArgs, collector: &mut Collector) -> Result<Window, Fai
         eprintln!("forebay: {} more parts cannot be read", troubles - TOLD);
     }
     Ok(Window { begin, end })
-}
-
-/// Says why files have no message that can be used, from the first part that cannot be read.
-fn nothing(collector: &Collector, unread: Option<String>) -> String {
-    let mut text = "the files have no message from an exporter of the table".to_owned();
-    if let Some(unread) = unread {
-        text = format!("the files have no message that can be read; {unread}");
-    }
-    if let Some(stranger) = collector.strangers().next() {
-        text += &format!("; {stranger}, for one, sent messages and is not in the table");
-    }
-    text
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, ConfigError> {
