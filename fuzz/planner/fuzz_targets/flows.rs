@@ -1,5 +1,6 @@
 //! Reads untrusted flow records. The first byte chooses a capture, a file of messages, or datagrams
-//! that each follow their length in two octets. The resulting demands are finite and form a valid file.
+//! that each follow their length in two octets. The resulting demands are finite and form
+//! a valid file.
 #![no_main]
 
 use std::net::IpAddr;

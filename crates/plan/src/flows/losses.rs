@@ -9,8 +9,8 @@ const LARGEST_GAP: [i64; 2] = [1 << 14, 1 << 18];
 /// restarted.
 const LATEST: [i64; 2] = [64, 4096];
 
-/// The losses of one domain: in messages for NetFlow v9, in data records for IPFIX and NetFlow v5 (RFC 3954,
-/// section 5.1; RFC 7011, section 3.1).
+/// The losses of one domain: in messages for NetFlow v9, in data records for IPFIX and NetFlow v5
+/// (RFC 3954, section 5.1; RFC 7011, section 3.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Losses {
     next: Option<u32>,

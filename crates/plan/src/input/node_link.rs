@@ -91,8 +91,8 @@ const NO_ID: &str = "an id is not a number, a text or a list of these";
 /// Reads the network in a node-link JSON text.
 ///
 /// A node has an `id`, and may have a `label`, or else a `name`, and `serves`, which is false for
-/// routers without users. A link has `source` and `target`, and may have a `capacity` (bits per second, or
-/// a text such as `"10 Gbit/s"`) and a `metric` (1 to 65535).
+/// routers without users. A link has `source` and `target`, and may have a `capacity` (bits per
+/// second, or a text such as `"10 Gbit/s"`) and a `metric` (1 to 65535).
 ///
 /// # Errors
 /// If the text is not such JSON, or not a network.
