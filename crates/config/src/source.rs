@@ -256,4 +256,13 @@ mod tests {
         assert_eq!(error.line, None);
         assert!(error.to_string().starts_with("/nonexistent/a.toml: cannot be read: "), "{error}");
     }
+
+    #[test]
+    fn a_byte_order_mark_is_no_part_of_a_text() {
+        let path = std::env::temp_dir().join(format!("fb-mark-{}", std::process::id()));
+        fs::write(&path, "\u{feff}a = 1\n").unwrap();
+        let text = read_text(&path, LARGEST);
+        fs::remove_file(&path).unwrap();
+        assert_eq!(text.unwrap(), "a = 1\n");
+    }
 }
