@@ -2,7 +2,7 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 
-use forebay_records::STATUS_VERSION;
+use forebay_records::{NotUnderstood, STATUS_VERSION};
 use serde_json::json;
 
 use super::*;
@@ -75,6 +75,7 @@ fn site(up: u64, peers: usize) -> Status {
         run: 99,
         up_s: up as f64,
         interfaces: vec!["wan0".to_owned()],
+        not_understood: NotUnderstood::default(),
         sends: (0..peers).map(send).collect(),
         receives: (0..peers).map(receive).collect(),
     }
