@@ -99,7 +99,11 @@ impl Bundles {
             builder.build().map_err(wrap)?
         };
         let counts = View::new(&bpf::map(&object, "counts")?)?;
-        Ok(Self { ring, waiting, counts, keys: Vec::new(), object })
+        let bundles = Self { ring, waiting, counts, keys: Vec::new(), object };
+        // The first reading opens a file to learn the number of processors. A running box may have
+        // no descriptor left for that.
+        bundles.samples_lost()?;
+        Ok(bundles)
     }
 
     /// Returns a descriptor that becomes readable when samples have arrived.
