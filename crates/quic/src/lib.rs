@@ -61,6 +61,7 @@
 //! own by the [egress engine](forebay_queue::egress), instead of all together to one.
 #![forbid(unsafe_code)]
 
+mod asked;
 mod config;
 mod datagram;
 mod egress;

@@ -1,10 +1,8 @@
-use std::cell::Cell;
 use std::fmt;
 use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use forebay_queue::ConfigError;
@@ -12,6 +10,7 @@ use forebay_queue::backpressure::FlowId;
 use quinn::udp::{RecvMeta, Transmit};
 use quinn::{AsyncUdpSocket, UdpPoller};
 
+use crate::asked::{Asked, SocketId};
 use crate::config::Config;
 use crate::egress::{Egress, Offer};
 use crate::error::Error;
@@ -27,24 +26,12 @@ pub struct BackpressuredSocket {
     inner: Arc<dyn AsyncUdpSocket>,
     shared: Arc<Shared>,
     segments: usize,
-    /// Identifies the socket in [`ASKED`].
-    id: u64,
+    id: SocketId,
 }
 
 thread_local! {
-    /// The poller that was asked last on this thread. `try_send` follows in the same step, and
-    /// quinn does not pass the connection to it.
-    static ASKED: Cell<Option<Asked>> = const { Cell::new(None) };
+    static ASKED: Asked<FlowId> = const { Asked::new() };
 }
-
-/// The poller of a connection, for [`ASKED`].
-#[derive(Clone, Copy)]
-struct Asked {
-    socket: u64,
-    flow: FlowId,
-}
-
-static SOCKETS: AtomicU64 = AtomicU64::new(0);
 
 impl BackpressuredSocket {
     /// Creates a socket around `inner`, for example from a runtime's `wrap_udp_socket`, and starts
@@ -61,8 +48,7 @@ impl BackpressuredSocket {
         let egress = Egress::new(config)?;
         let shared = Arc::new(Shared::new(egress, send_thread::grain(config)));
         send_thread::start(Arc::clone(&shared), Arc::clone(&inner)).map_err(Error::Thread)?;
-        let id = SOCKETS.fetch_add(1, Ordering::Relaxed);
-        Ok(Arc::new(Self { inner, shared, segments, id }))
+        Ok(Arc::new(Self { inner, shared, segments, id: SocketId::new() }))
     }
 
     /// Returns the counters.
@@ -90,7 +76,7 @@ impl AsyncUdpSocket for BackpressuredSocket {
     }
 
     fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
-        let flow = ASKED.take().filter(|asked| asked.socket == self.id).map(|asked| asked.flow);
+        let flow = ASKED.with(|asked| asked.take(self.id));
         let mut state = self.shared.lock();
         let now = self.shared.now();
         let offer = state.egress.send(now, flow, transmit);
@@ -154,14 +140,14 @@ impl UdpPoller for Poller {
     /// So a connection without packets to send never waits.
     fn poll_writable(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let Some(flow) = self.flow else {
-            ASKED.set(None);
+            ASKED.with(|asked| asked.set(self.socket.id, None));
             return Poll::Ready(Ok(()));
         };
         let waits = self.socket.shared.lock().wait(flow, cx.waker());
         if waits.is_ok() {
             return Poll::Pending;
         }
-        ASKED.set(Some(Asked { socket: self.socket.id, flow }));
+        ASKED.with(|asked| asked.set(self.socket.id, Some(flow)));
         Poll::Ready(Ok(()))
     }
 }

@@ -30,12 +30,10 @@ mod state;
 mod tests;
 mod thread;
 
-use std::cell::Cell;
 use std::fmt;
 use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Instant;
@@ -46,6 +44,7 @@ use forebay_units::{Nanos, Rate};
 use quinn::udp::{RecvMeta, Transmit};
 use quinn::{AsyncUdpSocket, UdpPoller};
 
+use crate::asked::{Asked, SocketId};
 use crate::error::Error;
 use message::Message;
 use state::State;
@@ -117,24 +116,12 @@ pub struct PacedSocket {
     inner: Arc<dyn AsyncUdpSocket>,
     shared: Arc<Shared>,
     segments: usize,
-    /// Identifies the socket in [`ASKED`].
-    id: u64,
+    id: SocketId,
 }
 
 thread_local! {
-    /// The poller that was asked last on this thread. `try_send` follows in the same step, and
-    /// quinn does not pass the connection to it.
-    static ASKED: Cell<Option<Asked>> = const { Cell::new(None) };
+    static ASKED: Asked<FlowId> = const { Asked::new() };
 }
-
-/// The poller of a connection, for [`ASKED`].
-#[derive(Clone, Copy)]
-struct Asked {
-    socket: u64,
-    flow: FlowId,
-}
-
-static SOCKETS: AtomicU64 = AtomicU64::new(0);
 
 /// The state that the socket, its pollers and the thread share.
 struct Shared {
@@ -171,8 +158,7 @@ impl PacedSocket {
         let shared = Arc::new(Shared { state, sooner: Condvar::new(), origin: Instant::now() });
         thread::start(Arc::clone(&shared), Arc::clone(&inner)).map_err(Error::Thread)?;
         let segments = usize::from(config.segments).min(inner.max_transmit_segments());
-        let id = SOCKETS.fetch_add(1, Ordering::Relaxed);
-        Ok(Arc::new(Self { inner, shared, segments, id }))
+        Ok(Arc::new(Self { inner, shared, segments, id: SocketId::new() }))
     }
 
     /// Returns the counters.
@@ -191,7 +177,7 @@ impl AsyncUdpSocket for PacedSocket {
     }
 
     fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
-        let flow = ASKED.take().filter(|asked| asked.socket == self.id).map(|asked| asked.flow);
+        let flow = ASKED.with(|asked| asked.take(self.id));
         let Some(flow) = flow else { return self.inner.try_send(transmit) };
         // It is copied before the lock is taken.
         let message = Message::of(transmit);
@@ -258,7 +244,7 @@ impl UdpPoller for Poller {
         if waits.is_ok() {
             return Poll::Pending;
         }
-        ASKED.set(Some(Asked { socket: self.socket.id, flow: self.flow }));
+        ASKED.with(|asked| asked.set(self.socket.id, Some(self.flow)));
         Poll::Ready(Ok(()))
     }
 }
