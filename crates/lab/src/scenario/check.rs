@@ -31,6 +31,8 @@ const MAX_SITES: u32 = 200;
 /// The number of segments in the largest super-packet.
 const MAX_BURST: u32 = 45;
 const FRAME: Bytes = Bytes(1514);
+/// Why an arm with a `program` may have neither `sendbox` nor `link`.
+const BESIDE_PROGRAM: &str = "`program` stands in the sendbox's place: remove one";
 
 /// Reads and checks the experiment file at `path`.
 ///
@@ -306,13 +308,11 @@ impl Check<'_> {
         };
         let sendbox = match (&arm.sendbox, &arm.link) {
             (None, None) if !program.is_empty() => Sendbox::Forward,
-            (sendbox, link) if !program.is_empty() => {
-                let (span, key) = match (sendbox, link) {
-                    (Some(sendbox), _) => (sendbox.span(), "arm.sendbox"),
-                    (None, link) => (link.as_ref().map_or(0..0, Spanned::span), "arm.link"),
-                };
-                let what = "`program` stands in the sendbox's place: remove one";
-                return Err(self.0.error_at(span, key, what));
+            (Some(sendbox), _) if !program.is_empty() => {
+                return Err(self.0.error_at(sendbox.span(), "arm.sendbox", BESIDE_PROGRAM));
+            }
+            (None, Some(link)) if !program.is_empty() => {
+                return Err(self.0.error_at(link.span(), "arm.link", BESIDE_PROGRAM));
             }
             (Some(sendbox), None) => match sendbox.get_ref() {
                 SendboxValue::Forward => Sendbox::Forward,
