@@ -12,15 +12,14 @@
 //! | defaults: target 5 ms, interval 100 ms, 1000 packets, no ECN | | the same |
 //! | time | units of 1024 ns; "above for an interval" if later than, not at, its end | nanoseconds; at its end (RFC 8289 section 5.6) |
 //! | no drop while at most this waits | the device's MTU and header, 1514 | [`Params::mtu`], the same |
-//! | gap after drop n | interval/sqrt(n) by one Newton step from the gap before: 100, 50, 56, 49 ms ... | exact: 100, 71, 58, 50 ms ... (RFC 8289 section 5.6) |
-//! | dropping again within 16 intervals | from the drops of the last episode; the first gap is one Newton step from the last one of that episode, so shorter than the law's | from the same count, exact |
+//! | gap after drop n | interval/sqrt(n) by one Newton step in 16 bits from the gap before: 100, 50, 56, 49 ms ... | the same; where the step would leave the range, which needs n to grow more than threefold at once, exact |
+//! | dropping again within 16 intervals | from the drops of the last episode; the first gap is one Newton step from the last one of that episode, so shorter than the law's | the same |
 //! | ECN: a packet that is already marked | passes as marked | the same |
 //! | ECN: a packet that cannot be marked | dropped, and the next one is checked | the same |
 //! | `ce_threshold` | ECN-capable packets, or those chosen by a mask of the DS field | [`Params::ce_threshold`], or [`Params::l4s_threshold`] for ECT(1) |
 //!
-//! The visible differences are the second gap of an episode, 71 ms instead of 50, and the first
-//! gaps of an episode that begins soon after another. In a closed loop with TCP senders neither
-//! changes the drop rate at which the loop settles.
+//! RFC 8289 section 5.6 has exact gaps, 100, 71, 58, 50 ms. At round trips of 100 ms the difference
+//! is seen in the number of drops.
 
 mod law;
 
