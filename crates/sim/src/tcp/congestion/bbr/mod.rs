@@ -88,7 +88,9 @@ impl Bbr {
             bandwidth: Filter::default(),
             aggregation: Aggregation::default(),
             policer: Policer::default(),
-            min_rtt: u64::MAX,
+            // The handshake's round trip counts, so that the first probe of the round-trip time comes
+            // ten seconds after the start of each flow and not of all flows at once.
+            min_rtt: rtt.unwrap_or(u64::MAX).max(1),
             min_rtt_stamp: now,
             probe_done: None,
             probe_round_done: false,
