@@ -157,7 +157,7 @@ impl InverseRoot {
         let x = u64::from(self.0) << 16;
         let n_x_squared = u64::from(n).saturating_mul((x * x) >> 32);
         self.0 = match (3_u64 << 32).checked_sub(n_x_squared) {
-            Some(three_less @ 1..) => ((three_less >> 2) * x >> 47) as u16,
+            Some(three_less @ 1..) => (((three_less >> 2) * x) >> 47) as u16,
             _ => (u64::from(u32::MAX) / u64::from(n.max(1))).isqrt() as u16,
         }
         .max(1);

@@ -88,8 +88,8 @@ impl Bbr {
             bandwidth: Filter::default(),
             aggregation: Aggregation::default(),
             policer: Policer::default(),
-            // The handshake's round trip counts, so that the first probe of the round-trip time comes
-            // ten seconds after the start of each flow and not of all flows at once.
+            // With it the first probe of the round-trip time comes ten seconds after the start of
+            // each flow, and not of all flows at once.
             min_rtt: rtt.unwrap_or(u64::MAX).max(1),
             min_rtt_stamp: now,
             probe_done: None,
