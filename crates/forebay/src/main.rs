@@ -11,6 +11,7 @@ mod check;
 mod cli;
 #[cfg(feature = "generate")]
 mod generate;
+mod l4s;
 mod lab;
 #[cfg(feature = "plan")]
 mod plan;
@@ -51,6 +52,7 @@ fn main() -> ExitCode {
     match cli.command {
         Command::Demo(args) => lab::demo(&args),
         Command::Lab(args) => lab::run(&args),
+        Command::L4s(args) => l4s::run(&args),
         Command::Stack(args) => stack::run(&args),
         #[cfg(feature = "plan")]
         Command::Plan(args) => plan::run(&args),

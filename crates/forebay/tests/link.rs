@@ -386,3 +386,52 @@ fn real_senders_use_both_queues() {
         assert!(hop.marked.unwrap() > 0, "{hop:?}");
     }
 }
+
+/// Checks the path to the second host over `version`. Returns the exit status and the report.
+fn l4s_check(hosts: &Hosts, version: usize) -> (Option<i32>, Value) {
+    let mut reflector = Command::new("ip")
+        .args(["netns", "exec", &hosts.to.0, PROGRAM, "l4s", "reflect"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut ready = String::new();
+    BufReader::new(reflector.stdout.as_mut().unwrap()).read_line(&mut ready).unwrap();
+    let _reflector = Process(reflector);
+    let checked = Command::new("ip")
+        .args(["netns", "exec", &hosts.from.0, PROGRAM, "l4s", "check", TO[version], "--json"])
+        .output()
+        .unwrap();
+    let report = serde_json::from_slice(&checked.stdout).unwrap();
+    (checked.status.code(), report)
+}
+
+/// Which faults there are. The delays of a loaded machine may add some, so what matters here is
+/// which of them are there at least, and which cannot be.
+fn faults(report: &Value) -> Vec<&str> {
+    let found = report["findings"].as_array().unwrap().iter();
+    found.map(|f| f["kind"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn a_check_of_l4s_tells_dualpi2_from_a_queue_that_drops() {
+    if !has_root() {
+        return skip(Need::Root, "a check of L4S tells DualPI2 from a queue that drops");
+    }
+    for version in [0, 1] {
+        let hosts = Hosts::new("l4s");
+        let link = hosts.link("rate = \"20 Mbit/s\"\n");
+        let (_, report) = l4s_check(&hosts, version);
+        let found = faults(&report);
+        for wrong in ["unreachable", "ect1_rewritten", "ce_erased", "shared_queue", "unmarked"] {
+            assert!(!found.contains(&wrong), "{report:#}");
+        }
+        assert!(report["loads"][2]["l4s"]["marked"].as_f64().unwrap() > 0.5, "{report:#}");
+        drop(link);
+
+        let _link = hosts.link("rate = \"20 Mbit/s\"\npolicy = \"fifo\"\n");
+        let (status, report) = l4s_check(&hosts, version);
+        let found = faults(&report);
+        assert!(found.contains(&"shared_queue") && found.contains(&"unmarked"), "{report:#}");
+        assert_eq!(status, Some(1));
+    }
+}

@@ -1,6 +1,7 @@
 //! Arguments of the command line; their doc comments are the texts of `--help`.
 
 mod boxes;
+mod l4s;
 mod lab;
 #[cfg(feature = "plan")]
 mod plan;
@@ -18,6 +19,7 @@ pub(crate) use self::boxes::{
     LinkArgs, ReceiveboxArgs, SendboxArgs, SiteArgs, SiteCommand, SiteInitArgs, StatusArgs,
     VhostArgs,
 };
+pub(crate) use self::l4s::{L4sArgs, L4sCheckArgs, L4sCommand};
 pub(crate) use self::lab::{
     CompareArgs, Dataplane, DemoArgs, Engine, HarmArgs, LabArgs, LabCommand, ReproduceArgs,
 };
@@ -128,6 +130,8 @@ pub(crate) enum Command {
     },
     /// Run experiments, compare results, and reproduce the evaluations of papers.
     Lab(LabArgs),
+    /// Say whether L4S works on a path, and if not, why.
+    L4s(L4sArgs),
     /// Measure what many connections cost this machine's network stack (needs root).
     Stack(Box<StackArgs>),
     /// Plan an ISP's routing together with where its content providers hand over traffic.
