@@ -12,7 +12,7 @@ use toml::de::{DeTable, DeValue};
 use crate::suggest;
 
 /// The size of the largest configuration file: a hundred times the largest one written by hand.
-const LARGEST: Bytes = Bytes(4_000_000);
+pub const LARGEST: Bytes = Bytes(4_000_000);
 
 /// A mistake in a configuration file, with its position.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

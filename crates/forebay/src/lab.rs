@@ -3,6 +3,7 @@
 mod compare;
 mod harm;
 mod reproduce;
+mod run;
 mod zd;
 
 use std::num::NonZeroUsize;
@@ -18,7 +19,7 @@ use forebay_lab::results::store;
 use forebay_lab::runner::{self, Options, RunError};
 use forebay_lab::sim_engine::Sim;
 use forebay_lab::uml::Uml;
-use forebay_lab::{bench, link, report, scenario, traffic};
+use forebay_lab::{bench, link, report, traffic};
 
 use crate::cli::{Dataplane, DemoArgs, Engine, LabArgs, LabCommand};
 use crate::fail;
@@ -30,11 +31,7 @@ pub(crate) fn demo(args: &DemoArgs) -> ExitCode {
 
 pub(crate) fn run(args: &LabArgs) -> ExitCode {
     end(match &args.command {
-        LabCommand::Run { file, engine: name, dataplane, out, json, jobs } => {
-            let options = Options { keep: out.as_deref(), jobs: *jobs };
-            engine(*name, *dataplane)
-                .and_then(|engine| run_file(file, engine, options, json.as_deref()))
-        }
+        LabCommand::Run(args) => run::run(args),
         LabCommand::Report { dir } => report_on(dir),
         LabCommand::Compare(args) => compare::run(args),
         LabCommand::Reproduce(args) => reproduce::run(args),
@@ -86,25 +83,6 @@ fn show_demo(args: &DemoArgs) -> Result<(), Failure> {
         write(json, &demo.json()?)?;
     }
     Ok(())
-}
-
-fn run_file(
-    file: &Path,
-    engine: &dyn forebay_lab::engine::Engine,
-    options: Options<'_>,
-    json: Option<&Path>,
-) -> Result<(), Failure> {
-    let experiment = scenario::load(file)?;
-    let interrupt = interrupt()?;
-    let (runs, result) = runner::run(engine, &experiment, options, &interrupt);
-    if !runs.is_empty() {
-        show(&experiment.title, &runs, options.keep)?;
-        if let Some(json) = json {
-            let summaries: Vec<_> = runs.iter().map(|r| &r.summary).collect();
-            write(json, &(serde_json::to_string_pretty(&summaries)? + "\n"))?;
-        }
-    }
-    Ok(result?)
 }
 
 fn report_on(dir: &Path) -> Result<(), Failure> {
@@ -174,7 +152,7 @@ fn end(result: Result<(), Failure>) -> ExitCode {
     let code = match e.downcast_ref() {
         Some(RunError::Engine(EngineError::Interrupted)) => 130,
         _ if matches!(e.downcast_ref(), Some(EngineError::Interrupted)) => 130,
-        _ if e.is::<ConfigError>() => 2,
+        _ if e.is::<ConfigError>() || e.is::<run::Mistakes>() => 2,
         _ => 1,
     };
     fail(e.as_ref(), code)

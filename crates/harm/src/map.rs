@@ -113,7 +113,7 @@ pub fn run(
             }
         }
         let Some(experiment) = whole else { break };
-        let run_options = runner::Options { keep: None, jobs: options.jobs };
+        let run_options = runner::Options { jobs: options.jobs, ..runner::Options::default() };
         let (runs, result) =
             runner::run_for(engine, &experiment, run_options, interrupt, &|job, run| {
                 OfRun::new(job.scenario, run)

@@ -49,6 +49,9 @@ pub struct Options<'a> {
     /// The directory in which the records of each run are stored as soon as it ends, so that an
     /// interruption loses only runs in progress.
     pub keep: Option<&'a Path>,
+    /// The labels of cells by which records are divided into subdirectories, see
+    /// [`store::path_by`].
+    pub axes: &'a [&'a str],
     /// The largest number of parallel runs; at most, and by default, [`Engine::side_by_side`].
     pub jobs: Option<NonZeroUsize>,
 }
@@ -84,7 +87,7 @@ pub fn run_for<T: Send>(
     let workers = options.jobs.map_or(allowed, |n| n.min(allowed)).get().min(jobs.len());
     let crew = Crew {
         engine,
-        keep: options.keep,
+        options,
         bar: Bar::new(&jobs),
         results: jobs.iter().map(|_| Mutex::new(None)).collect(),
         jobs: &jobs,
@@ -109,16 +112,18 @@ pub fn run_for<T: Send>(
 /// Checks all jobs and creates the directory for records.
 fn prepare(engine: &dyn Engine, jobs: &[Job<'_>], keep: Option<&Path>) -> Result<(), RunError> {
     jobs.iter().try_for_each(|job| engine.check(job))?;
-    keep.map_or(Ok(()), fs::create_dir_all).map_err(|source| RunError::Directory {
-        path: keep.map(Path::to_owned).unwrap_or_default(),
-        source,
-    })
+    keep.map_or(Ok(()), make)
+}
+
+/// Makes a directory for records.
+fn make(dir: &Path) -> Result<(), RunError> {
+    fs::create_dir_all(dir).map_err(|source| RunError::Directory { path: dir.to_owned(), source })
 }
 
 /// The state that workers share.
 struct Crew<'a, T> {
     engine: &'a dyn Engine,
-    keep: Option<&'a Path>,
+    options: Options<'a>,
     jobs: &'a [Job<'a>],
     /// The index of the next job.
     next: AtomicUsize,
@@ -156,8 +161,12 @@ impl<T: Send> Crew<'_, T> {
         }
         let mut part = self.bar.begin(index, job);
         let run = self.engine.run(job, &self.stop, &mut |progress| part.advance(progress))?;
-        if let Some(dir) = self.keep {
-            store::save(&dir.join(store::file_name(&run)), &run)?;
+        if let Some(dir) = self.options.keep {
+            let file = dir.join(store::path_by(self.options.axes, &run));
+            if let Some(dir) = file.parent() {
+                make(dir)?;
+            }
+            store::save(&file, &run)?;
         }
         part.end();
         Ok((self.wanted)(job, &run))

@@ -48,7 +48,7 @@ pub fn run(
     let extent = claim.extent(engine.name());
     let experiment = experiment(claim, extent, settings);
     let quantities = quantities(claim);
-    let options = Options { keep: settings.keep, jobs: settings.jobs };
+    let options = Options { keep: settings.keep, jobs: settings.jobs, ..Options::default() };
     let picture = claim.picture.as_ref();
     let (mut runs, result) =
         runner::run_for(engine, &experiment, options, interrupt, &|job, run| {

@@ -4,6 +4,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use forebay_config::{Setting, SettingError};
 use forebay_harm::Family;
 use forebay_lab::compare::{Arms, Bands};
 
@@ -58,25 +59,7 @@ pub(crate) struct LabArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum LabCommand {
     /// Run the experiment of a scenario file and print a table of the measurements.
-    Run {
-        /// The scenario file, in TOML.
-        file: PathBuf,
-        /// The engine to run on.
-        #[arg(long, value_enum, default_value_t = Engine::Netns)]
-        engine: Engine,
-        /// Where sendboxes queue packets; `kernel` needs the engine `netns` or `uml`.
-        #[arg(long, value_enum, default_value_t = Dataplane::User)]
-        dataplane: Dataplane,
-        /// Keep the records of all runs, and a report, in this directory.
-        #[arg(long, value_name = "DIR")]
-        out: Option<PathBuf>,
-        /// Write the summaries of all runs to this file, as JSON.
-        #[arg(long, value_name = "FILE")]
-        json: Option<PathBuf>,
-        /// Runs at a time, at most [default: 1 on `netns`, one for each core on `sim`].
-        #[arg(long, value_name = "N")]
-        jobs: Option<NonZeroUsize>,
-    },
+    Run(Box<RunArgs>),
     /// Make the report again from the records of `lab run --out`.
     Report {
         /// The directory that `lab run --out` wrote.
@@ -105,6 +88,48 @@ pub(crate) enum LabCommand {
         #[arg(long, value_name = "FILE")]
         json: Option<PathBuf>,
     },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// The scenario file, in TOML.
+    pub(crate) file: PathBuf,
+    /// Set a key of the scenario, such as path.rate="24 Mbit/s" or traffic.web.load=50%; may be
+    /// given several times. An entry of an array is named by its name, or by its number from 1.
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = Setting::parse)]
+    pub(crate) settings: Vec<Setting>,
+    /// Run with each of these values of a key, such as path.rate="24 Mbit/s,48 Mbit/s". With
+    /// several axes, every combination is run.
+    #[arg(long = "grid", value_name = "KEY=VALUE,...", value_parser = axis)]
+    pub(crate) axes: Vec<Axis>,
+    /// Run only these arms.
+    #[arg(long = "arm", value_name = "ARM", value_delimiter = ',')]
+    pub(crate) arms: Vec<String>,
+    /// The engine to run on.
+    #[arg(long, value_enum, default_value_t = Engine::Netns)]
+    pub(crate) engine: Engine,
+    /// Where sendboxes queue packets; `kernel` needs the engine `netns` or `uml`.
+    #[arg(long, value_enum, default_value_t = Dataplane::User)]
+    pub(crate) dataplane: Dataplane,
+    /// Keep the records of all runs, and a report, in this directory; with --grid, the records of
+    /// each combination in a subdirectory.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Write the summaries of all runs to this file, as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// Runs at a time, at most [default: 1 on `netns`, one for each core on `sim`].
+    #[arg(long, value_name = "N")]
+    pub(crate) jobs: Option<NonZeroUsize>,
+}
+
+/// The values of one axis of a grid. It is a type of its own since clap takes a `Vec` for several
+/// arguments.
+#[derive(Clone, Debug)]
+pub(crate) struct Axis(pub(crate) Vec<Setting>);
+
+fn axis(text: &str) -> Result<Axis, SettingError> {
+    Setting::parse_all(text).map(Axis)
 }
 
 #[derive(Debug, Args)]

@@ -34,7 +34,7 @@ pub(crate) struct Table {
 }
 
 /// The longest label on a terminal; a longer one is cut there, but not in HTML.
-const LABEL: usize = 40;
+const LABEL: usize = 60;
 
 const BOLD: &str = "\x1b[1m";
 const PLAIN: &str = "\x1b[0m";
@@ -193,11 +193,11 @@ mod tests {
     #[test]
     fn on_a_terminal() {
         insta::assert_snapshot!(table().text(false), @r"
-                                                  goodput  bottleneck queue
-        arm                                        Mbit/s       p50     p99
-        -------------------------------------------------------------------
-        Status <quo>                                 83.9      71.2     152
-        x?[2Jx?[2Jx?[2Jx?[2Jx?[2Jx?[2Jx?[2Jx?[..     84.0         -       -
+                                                                      goodput  bottleneck queue
+        arm                                                            Mbit/s       p50     p99
+        ---------------------------------------------------------------------------------------
+        Status <quo>                                                     83.9      71.2     152
+        x?[2Jx?[2Jx?[2Jx?[2Jx?[2Jx?[2Jx?[2Jx?[2Jx?[2Jx?[2Jx?[2Jx?[..     84.0         -       -
         ");
     }
 

@@ -183,7 +183,7 @@ fn an_interrupt_keeps_what_had_ended() {
 fn jobs_that_cannot_run_are_refused_before_any_run() {
     let engine = Directed { unfit: Some("forebay_fifo 2"), ..Directed::default() };
     let dir = std::env::temp_dir().join(format!("fb-unfit-{}", std::process::id()));
-    let options = Options { keep: Some(&dir), jobs: None };
+    let options = Options { keep: Some(&dir), ..Options::default() };
     let (done, result) = run(&engine, &experiment(), options, &Interrupt::default());
     assert!(done.is_empty() && engine.seen.into_inner().unwrap().most == 0);
     assert_eq!(result.unwrap_err().to_string(), "not here");
@@ -197,7 +197,8 @@ fn records_are_the_same_however_many_run_at_a_time() {
     let stored = |jobs: usize| {
         let dir = std::env::temp_dir().join(format!("fb-jobs-{}-{jobs}", std::process::id()));
         let engine = Sim2;
-        let options = Options { keep: Some(&dir), jobs: NonZeroUsize::new(jobs) };
+        let jobs = NonZeroUsize::new(jobs);
+        let options = Options { keep: Some(&dir), jobs, ..Options::default() };
         let (done, result) = run(&engine, &experiment, options, &Interrupt::default());
         result.unwrap();
         let files: Vec<_> = store::files(&dir).unwrap().into_iter().collect();

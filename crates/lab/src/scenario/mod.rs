@@ -14,6 +14,7 @@ mod file;
 mod grid;
 mod model;
 mod phase;
+mod points;
 mod queue;
 mod rules;
 mod traffic;
@@ -25,6 +26,7 @@ pub use fault::{Clock, Fault, FaultKind, Process};
 pub(crate) use model::in_words;
 pub use model::{Arm, Bundle, Experiment, IpVersion, LinkBox, Path, Scenario, Sendbox};
 pub use phase::Phase;
+pub use points::{Axis, MAX_ERRORS, Points, load_joined};
 pub use queue::{Maker, Queue};
 pub use traffic::{Congestion, EcnField, Origin, Traffic, TrafficKind, Transport};
 

@@ -125,7 +125,13 @@ pub(crate) fn in_words(labels: &BTreeMap<String, String>) -> String {
         "mix" => format!(", {value} flows"),
         "ways" if value == "1" => ", 1 way".to_owned(),
         "ways" => format!(", {value} ways"),
-        _ => format!(", {value}"),
+        "queue" | "congestion" | "rtts" => format!(", {value}"),
+        // Keys of the scenario that were set along an axis. The path has its own words.
+        "path.rate" | "path.rtt" => String::new(),
+        _ => {
+            let tables = key.rmatch_indices('.').nth(1).map_or(0, |(at, _)| at + 1);
+            format!(", {} {value}", &key[tables..])
+        }
     };
     labels.iter().map(word).collect()
 }

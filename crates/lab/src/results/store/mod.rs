@@ -64,9 +64,23 @@ pub enum StoreError {
 /// runs of an experiment. Blanks become `+`, and characters other than ASCII letters, digits, `_`
 /// and `-` become `%` with their code, so two runs never share a file.
 pub fn file_name(run: &Run) -> String {
+    name_without(run, &[])
+}
+
+/// The file of `run` within a directory: one subdirectory `KEY=VALUE` for each label that is one of
+/// `axes`, and in it the [`file_name`] by the other labels.
+pub fn path_by(axes: &[&str], run: &Run) -> PathBuf {
+    let given = axes.iter().filter_map(|axis| Some((axis, run.labels.get(*axis)?)));
+    let mut path: PathBuf =
+        given.map(|(axis, value)| format!("{axis}={}", escaped(value))).collect();
+    path.push(name_without(run, axes));
+    path
+}
+
+fn name_without(run: &Run, axes: &[&str]) -> String {
     let (mbps, ms) = (run.rate.as_mbps_f64(), run.base_rtt.as_millis_f64());
     let mut name = format!("{}-{mbps}mbit-{ms}ms", escaped(&run.arm));
-    for value in run.labels.values() {
+    for (_, value) in run.labels.iter().filter(|(key, _)| !axes.contains(&key.as_str())) {
         name.push('-');
         name.push_str(&escaped(value));
     }

@@ -1,0 +1,75 @@
+//! `forebay lab run`: the runs of a scenario file, with keys that are set on the command line.
+
+use std::fmt;
+
+use forebay_config::{ConfigError, Setting, likeliest};
+use forebay_lab::analysis::Analysis;
+use forebay_lab::runner::{self, Options};
+use forebay_lab::scenario::{self, Experiment};
+
+use crate::cli::RunArgs;
+use crate::terminal::{Failure, interrupt, write};
+
+/// Everything that is wrong with a scenario and its settings.
+#[derive(Debug)]
+pub(super) struct Mistakes(Vec<ConfigError>);
+
+impl fmt::Display for Mistakes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, error) in self.0.iter().enumerate() {
+            if index > 0 {
+                f.write_str("\n")?;
+            }
+            write!(f, "{error}")?;
+        }
+        if self.0.len() >= scenario::MAX_ERRORS {
+            write!(f, "\nthese are the first {} errors", self.0.len())?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Mistakes {}
+
+pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
+    let engine = super::engine(args.engine, args.dataplane)?;
+    let experiment = experiment(args)?;
+    let interrupt = interrupt()?;
+    let keys: Vec<_> = args.axes.iter().flat_map(|axis| axis.0.first()).map(Setting::key).collect();
+    let options = Options { keep: args.out.as_deref(), axes: &keys, jobs: args.jobs };
+    let (runs, result) = runner::run(engine, &experiment, options, &interrupt);
+    if !runs.is_empty() {
+        super::show(&experiment.title, &runs, options.keep)?;
+        if let Some(json) = &args.json {
+            let summaries: Vec<_> = runs.iter().map(|Analysis { summary, .. }| summary).collect();
+            write(json, &(serde_json::to_string_pretty(&summaries)? + "\n"))?;
+        }
+    }
+    Ok(result?)
+}
+
+/// Reads the file with its settings and the axes of the grid, and keeps the arms that are wanted.
+fn experiment(args: &RunArgs) -> Result<Experiment, Failure> {
+    let settings = args.settings.clone();
+    let axes = args.axes.iter().map(|axis| axis.0.iter().map(|s| vec![s.clone()]).collect());
+    let mut experiment =
+        scenario::load_joined(&args.file, settings, axes.collect()).map_err(Mistakes)?;
+    for wanted in &args.arms {
+        let names = || experiment.cells.iter().flat_map(|c| &c.arms).map(|arm| arm.name.as_str());
+        if names().any(|name| name == wanted) {
+            continue;
+        }
+        let message = match likeliest(wanted, names()) {
+            Some(word) => format!("there is no arm `{wanted}`; did you mean `{word}`?"),
+            None => format!("there is no arm `{wanted}`"),
+        };
+        let (file, line, key) = (args.file.clone(), None, "--arm".to_owned());
+        return Err(Mistakes(vec![ConfigError { file, line, key, message }]).into());
+    }
+    if !args.arms.is_empty() {
+        for cell in &mut experiment.cells {
+            cell.arms.retain(|arm| args.arms.contains(&arm.name));
+        }
+    }
+    Ok(experiment)
+}
