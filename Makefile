@@ -11,18 +11,19 @@ AS_ROOT := CARGO_TARGET_$(HOST)_RUNNER='$(if $(SUDO),sudo -E -H )$(CURDIR)/scrip
 BINARY := target/release/forebay
 DEMO_FLAGS ?=
 
-.PHONY: demo demo-plan build deb setup test test-faults test-kernel test-bgp lint unit network fuzz fuzz-quick bench bench-dataplane deny clean help
+.PHONY: demo demo-plan build deb setup test test-faults test-kernel test-bgp test-python lint unit network fuzz fuzz-quick bench bench-dataplane deny clean help
 
 help:
 	@echo 'make demo             build the demonstration and show a queue move on this machine (needs root)'
 	@echo 'make build            build everything: target/release/forebay'
 	@echo 'make deb              build a Debian package: target/forebay_VERSION_ARCHITECTURE.deb'
 	@echo 'make demo-plan        build, and show hints at work between BGP daemons (needs root; installs GoBGP and BIRD)'
-	@echo 'make test             run everything that CI runs: lint, unit and network'
+	@echo 'make test             run everything that CI runs: lint, unit, network and test-python'
 	@echo 'make lint             check format, lints, comments and Markdown'
 	@echo 'make unit             run unit and documentation tests'
 	@echo 'make network          run integration tests (needs root)'
 	@echo 'make test-faults      run the tests of faults and print a table of them (needs root)'
+	@echo 'make test-python      build the Python package and run its tests and notebooks'
 	@echo 'make test-kernel      test kernel/zd; builds two kernels first'
 	@echo 'make test-bgp         run the demo-plan scenario with faults (needs root; installs GoBGP and BIRD)'
 	@echo 'make bench            run the benchmarks'
@@ -60,13 +61,15 @@ setup:
 SKIPPED := $(CURDIR)/target/skipped
 test:
 	@mkdir -p target && : >$(SKIPPED)
-	FOREBAY_SKIPPED=$(SKIPPED) $(MAKE) --no-print-directory lint unit network
+	FOREBAY_SKIPPED=$(SKIPPED) $(MAKE) --no-print-directory lint unit network test-python
 	@scripts/skipped $(SKIPPED)
 
 lint: setup
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	$(CARGO) check -q --locked --manifest-path fuzz/Cargo.toml --target-dir target
+	$(CARGO) fmt --manifest-path python/Cargo.toml --check
+	PYO3_NO_PYTHON=1 $(CARGO) clippy -q --locked --manifest-path python/Cargo.toml --target-dir target -- -D warnings
 	$(CARGO) run -q --locked -p forebay-doc-check
 
 # Unit tests that load BPF programs need root. Without it they are skipped here, which is not
@@ -85,6 +88,10 @@ network: setup
 # All of these are part of `network`, which prints no table.
 test-faults: setup
 	$(AS_ROOT) scripts/test-faults
+
+# Installs the packages of python/requirements-test.txt in a virtual environment under target/.
+test-python: setup
+	@scripts/test-python
 
 # Not part of `test`, since it builds two kernels the first time. It needs no root.
 test-kernel: setup

@@ -1,0 +1,31 @@
+"""Network experiments: scenarios, a simulator with the queues and control loops of Forebay's boxes,
+and sweeps over many runs on Dask.
+
+>>> import forebay
+>>> scenario = forebay.Scenario("experiments/demo.toml")
+>>> result = forebay.run(scenario, seed=1)
+>>> frame = result.queues.to_pandas()
+"""
+
+from ._errors import GridError, RunError, ScenarioError, SweepError
+from ._native import __version__
+from ._result import TABLES, Result, Table, run
+from ._scenario import Scenario
+from ._sweep import Failure, Progress, Sweep, sweep
+
+__all__ = [
+    "TABLES",
+    "Failure",
+    "GridError",
+    "Progress",
+    "Result",
+    "RunError",
+    "Scenario",
+    "ScenarioError",
+    "Sweep",
+    "SweepError",
+    "Table",
+    "__version__",
+    "run",
+    "sweep",
+]

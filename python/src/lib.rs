@@ -1,0 +1,31 @@
+//! The native part of the Python package `forebay`: scenarios with settings, runs in the simulator,
+//! and their records as Arrow tables. The Python part, in `package/forebay/`, is what users see.
+
+#![forbid(unsafe_code)]
+
+mod columns;
+mod errors;
+mod runs;
+mod scenario;
+mod table;
+mod tables;
+
+use pyo3::prelude::*;
+
+/// The native module of the package.
+#[pymodule]
+mod _native {
+    #[pymodule_export]
+    use crate::runs::{Runs, run};
+    #[pymodule_export]
+    use crate::scenario::{describe, grid_errors, parse_axis, parse_setting, set_keys};
+    #[pymodule_export]
+    use crate::table::Table;
+
+    use super::*;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+}
