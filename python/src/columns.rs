@@ -23,17 +23,17 @@ impl Columns {
         self.arrays.push(array);
     }
 
-    /// Adds numbers.
+    /// Adds a column of numbers.
     pub(crate) fn float(&mut self, name: &str, values: impl Iterator<Item = Option<f64>>) {
         self.push(name, Arc::new(values.collect::<Float64Array>()));
     }
 
-    /// Adds counts.
+    /// Adds a column of counts.
     pub(crate) fn count(&mut self, name: &str, values: impl Iterator<Item = Option<u64>>) {
         self.push(name, Arc::new(values.collect::<UInt64Array>()));
     }
 
-    /// Adds truth values.
+    /// Adds a column of truth values.
     pub(crate) fn truth(&mut self, name: &str, values: impl Iterator<Item = bool>) {
         self.push(name, Arc::new(values.map(Some).collect::<BooleanArray>()));
     }

@@ -24,6 +24,7 @@ pub(crate) fn by_name(name: &str) -> Option<Make> {
     Some(match name {
         "requests" => requests,
         "flows" => flows,
+        "senders" => senders,
         "round_trips" => round_trips,
         "queues" => queues,
         "ticks" => ticks,
@@ -117,6 +118,18 @@ fn flows(source: &Source<'_>, columns: &mut Columns) -> Result<(), ArrowError> {
     columns.count("flow", all.iter().map(|p| Some(u64::from(p.flow))));
     columns.float("time_s", all.iter().map(|p| Some(seconds(p.time))));
     columns.count("bytes", all.iter().map(|p| Some(p.bytes)));
+    Ok(())
+}
+
+fn senders(source: &Source<'_>, columns: &mut Columns) -> Result<(), ArrowError> {
+    let all = &source.run.senders;
+    columns.word("traffic", source.traffics, all.iter().map(|s| Some(s.traffic)))?;
+    columns.count("flow", all.iter().map(|s| Some(u64::from(s.flow))));
+    columns.float("time_s", all.iter().map(|s| Some(seconds(s.time))));
+    columns.count("window_packets", all.iter().map(|s| Some(u64::from(s.window))));
+    columns.count("in_flight_packets", all.iter().map(|s| Some(u64::from(s.in_flight))));
+    columns.float("rtt_ms", all.iter().map(|s| s.rtt.map(ms)));
+    columns.count("retransmissions", all.iter().map(|s| Some(s.retransmissions)));
     Ok(())
 }
 

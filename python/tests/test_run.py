@@ -38,6 +38,16 @@ def test_tables_agree_with_the_summary(scenario: forebay.Scenario) -> None:
     assert len(result.events.to_pandas()) > 0
 
 
+def test_senders_show_windows_and_round_trips(scenario: forebay.Scenario) -> None:
+    fixed = {"traffic.bulk.congestion": "fixed", "traffic.bulk.window": 7, "duration": "2 s"}
+    senders = forebay.run(scenario.with_(**fixed), arms=["today"]).senders.to_pandas()
+    late = senders[senders.time_s > 1]
+    assert len(late) == 10 and set(late.traffic) == {"bulk"} and set(late.flow) == {0}
+    assert set(late.window_packets) == {7} and late.in_flight_packets.max() == 7
+    # Seven packets in a round trip of 20 ms are less than the path's rate.
+    assert late.rtt_ms.between(20, 45).all()
+
+
 def test_the_same_seed_gives_the_same_records(scenario: forebay.Scenario) -> None:
     first, again, other = (forebay.run(scenario, seed=seed) for seed in (5, 5, 6))
     for name in forebay.TABLES:

@@ -75,6 +75,7 @@ impl Sim {
         progress(Progress { phase: Phase::SetUp, elapsed: Nanos::ZERO, length });
         let mut simulated = build(job)?;
         let mut faults = Faults::new(job);
+        let mut sampled = Nanos::ZERO;
         while simulated.sim.now() < length {
             if interrupt.is_raised() {
                 return Err(EngineError::Interrupted);
@@ -86,6 +87,10 @@ impl Sim {
             let time = faults.next().unwrap_or(stop).min(stop);
             sim.run_until(time);
             sim.observer_mut().end_intervals(time);
+            if time >= sampled.saturating_add(INTERVAL) || time == length {
+                sampled = time;
+                simulated.sample_senders();
+            }
             faults.act(&mut simulated);
             progress(Progress::at(scenario, time));
         }

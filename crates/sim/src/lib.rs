@@ -40,6 +40,6 @@ pub use observer::{At, Observer, Passage};
 pub use packet::Queued;
 pub use pattern::{Datagram, Datagrams, Pattern, PatternError};
 pub use random::Random;
-pub use simulation::{Simulation, Totals};
+pub use simulation::{FlowState, Simulation, Totals};
 pub use tcp::{Congestion, Pacing};
 pub use traffic::{Connections, RequestTiming, ScheduledRequest, Stagger, Traffic, TrafficKind};

@@ -2,6 +2,7 @@
 
 mod connections;
 mod egress;
+mod flows;
 mod forwarding;
 mod hosts;
 mod requests;
@@ -11,6 +12,8 @@ mod sockets;
 use forebay_control::Shares;
 use forebay_queue::DropReason;
 use forebay_units::Nanos;
+
+pub use self::flows::FlowState;
 
 use self::connections::Phase;
 use crate::boxes::{BoxCounters, Bundle, Receivebox, SendboxState};

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 TABLES = (
     "requests",
     "flows",
+    "senders",
     "round_trips",
     "queues",
     "ticks",
@@ -94,6 +95,11 @@ class Result:
     def flows(self) -> Table:
         """The bytes that each flow's receiver has read, every 100 ms."""
         return self.table("flows")
+
+    @property
+    def senders(self) -> Table:
+        """Congestion window, packets in flight and RTT of each bulk TCP flow, every 100 ms."""
+        return self.table("senders")
 
     @property
     def round_trips(self) -> Table:

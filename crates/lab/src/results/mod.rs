@@ -44,6 +44,25 @@ pub struct Progress {
     pub bytes: u64,
 }
 
+/// The state of a bulk TCP flow's sender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SenderState {
+    /// The time in nanoseconds.
+    pub time: u64,
+    /// The index of the traffic in the scenario.
+    pub traffic: usize,
+    /// The index of the flow.
+    pub flow: u32,
+    /// The congestion window in segments.
+    pub window: u32,
+    /// The number of segments in flight.
+    pub in_flight: u32,
+    /// The smoothed round-trip time in nanoseconds; `None` before the first sample.
+    pub rtt: Option<u64>,
+    /// The number of segments retransmitted so far.
+    pub retransmissions: u64,
+}
+
 /// A round trip of a closed-loop UDP request and its response.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoundTrip {
@@ -101,6 +120,9 @@ pub struct Run {
     pub requests: Vec<Request>,
     /// The bytes that receivers read, by interval.
     pub progress: Vec<Progress>,
+    /// The states of bulk TCP flows every 100 ms. Empty if the engine does not know them. They are
+    /// not stored, so a loaded run has none.
+    pub senders: Vec<SenderState>,
     /// Closed-loop round trips.
     pub round_trips: Vec<RoundTrip>,
     /// All packets through the bottleneck's queue.

@@ -111,8 +111,8 @@ impl<'a> Points<'a> {
     /// Returns what is wrong with the points: each error once, at most [`MAX_ERRORS`].
     ///
     /// Each setting, and each value of an axis, is tried alone too, so that an error does not hide
-    /// those of others. Calls `checked` with the number of points checked so far, now and then; if it
-    /// returns false, the check ends.
+    /// those of others. Calls `checked` with the number of points checked so far, now and then; if
+    /// it returns false, the check ends.
     pub fn errors(&self, mut checked: impl FnMut(usize) -> bool) -> Vec<ConfigError> {
         let (mut seen, mut errors) = (BTreeSet::new(), Vec::new());
         // An error that no setting alone causes is told with the first point that has it.

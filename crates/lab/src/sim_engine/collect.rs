@@ -5,14 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use forebay_control::Snapshot;
 use forebay_records::packet_log::{Fate, Record};
 use forebay_sim::{
-    At, BoxCounters, BundleId, LinkId, Observer, Passage, RequestTiming, RouteId, ScheduledRequest,
+    At, BoxCounters, BundleId, FlowState, LinkId, Observer, Passage, RequestTiming, RouteId,
+    ScheduledRequest,
 };
 use forebay_units::{Bytes, Nanos};
 
 use super::network::{LEFT, Network, Site};
 use super::{INTERVAL, Simulated};
 use crate::engine::Job;
-use crate::results::{Event, HopCounters, Progress, Request, RoundTrip, Run, Tick};
+use crate::results::{Event, HopCounters, Progress, Request, RoundTrip, Run, SenderState, Tick};
 use crate::scenario::{Origin, Traffic, TrafficKind};
 use crate::workload::{self, Arrivals, Requests};
 
@@ -225,6 +226,22 @@ impl Observer for Collector {
 }
 
 impl Simulated {
+    /// Records the states of all bulk TCP flows.
+    pub(super) fn sample_senders(&mut self) {
+        let time = self.sim.now().0;
+        let state = |flow: FlowState| SenderState {
+            time,
+            traffic: flow.traffic,
+            flow: flow.flow,
+            window: flow.window,
+            in_flight: flow.in_flight,
+            rtt: flow.rtt.map(|rtt| rtt.0),
+            retransmissions: flow.retransmissions,
+        };
+        let states: Vec<_> = self.sim.flows().map(state).collect();
+        self.sim.observer_mut().run.senders.extend(states);
+    }
+
     /// The record of the run, which has ended.
     pub(super) fn finish(mut self) -> Run {
         let Network { ways, backward, sites, .. } = &self.network;

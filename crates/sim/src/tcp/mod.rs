@@ -138,6 +138,12 @@ impl Endpoint {
         self.sender.deadline().min(self.receiver.deadline())
     }
 
+    /// Returns the congestion window, the segments in flight, and the smoothed round-trip time;
+    /// `None` before the first data.
+    pub(crate) fn sender_state(&self) -> Option<(u32, u32, Option<Nanos>)> {
+        self.sender.state()
+    }
+
     /// Returns the numbers of retransmissions and of timeouts.
     pub(crate) fn repairs(&self) -> (u64, u64) {
         (self.sender.retransmissions, self.sender.timeouts)

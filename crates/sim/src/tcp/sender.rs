@@ -219,6 +219,13 @@ impl Sender {
         self.next
     }
 
+    /// Returns the congestion window, the segments in flight, and the smoothed round-trip time;
+    /// `None` before the first data.
+    pub(crate) fn state(&self) -> Option<(u32, u32, Option<Nanos>)> {
+        let rtt = Some(self.rtt.smoothed()).filter(|rtt| *rtt > 0).map(Nanos);
+        (self.next > 0).then_some((self.window.size, self.in_flight(), rtt))
+    }
+
     fn in_flight(&self) -> u32 {
         self.ring.len() + self.retransmitted - self.sacked - self.lost
     }

@@ -54,6 +54,26 @@ fn every_byte_arrives_with_any_loss() {
 }
 
 #[test]
+fn the_states_of_flows_are_those_of_their_senders() {
+    // Seven full packets in a round trip of 40 ms are 2.1 Mbit/s, so that no queue forms.
+    let mut net = Dumbbell::new(10, 40, fifo_queue(Bytes(60_000))).build();
+    net.add(bulk(1, Congestion::Fixed(7)), S * 10);
+    net.add(bulk(1, Congestion::Fixed(3)), S * 10);
+    assert_eq!(net.sim.flows().count(), 0, "none has sent data yet");
+    net.sim.run_until(S * 5);
+    let mut states: Vec<_> = net.sim.flows().collect();
+    states.sort_by_key(|state| state.traffic);
+    let windows: Vec<_> = states.iter().map(|s| (s.traffic, s.flow, s.window)).collect();
+    assert_eq!(windows, [(0, 0, 7), (1, 0, 3)]);
+    for state in states {
+        assert!(state.in_flight <= state.window, "{state:?}");
+        assert_eq!(state.retransmissions, 0);
+        let rtt = state.rtt.unwrap();
+        assert!((Nanos::from_millis(40)..Nanos::from_millis(60)).contains(&rtt), "{state:?}");
+    }
+}
+
+#[test]
 fn reno_follows_the_square_root_law() {
     let p = 0.002;
     let dumbbell = Dumbbell::new(1000, 40, fifo_queue(Bytes(10_000_000)));

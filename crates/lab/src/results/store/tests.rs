@@ -58,6 +58,7 @@ fn run() -> Run {
         progress: vec![Progress { traffic: "bulk \"1\"".into(), flow: 2, time: 1_500, bytes: 9 }],
         round_trips: vec![RoundTrip { traffic: "voip".into(), flow: 0, start: 5, end: None }],
         whose: Vec::new(),
+        senders: Vec::new(),
         bottleneck: (0..1300).map(|i| record(u64::MAX - 1300 + i, i, Fate::Sent)).collect(),
         // Out of order, and at the ends of the range.
         sendbox: vec![
