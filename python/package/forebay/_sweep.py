@@ -170,7 +170,9 @@ class _Run:
         from distributed import as_completed
 
         waiting = self._missing()
-        completed = as_completed(with_results=True, raise_errors=False)
+        # By default it would use the loop of the client that was made last.
+        loop = self.client.loop
+        completed = as_completed(loop=loop, with_results=True, raise_errors=False)
         start = time.monotonic()
         self._fill(waiting, completed)
         try:
