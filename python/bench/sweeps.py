@@ -1,7 +1,7 @@
 """Measures sweeps: `python python/bench/sweeps.py faults|speed|memory`.
 
-`faults`  2000 short runs on four worker processes, of which two are killed with SIGKILL while one is
-          added; the dataset is compared with that of one worker.
+`faults`  2000 short runs on four worker processes, of which two are killed with SIGKILL while one
+          is added; the dataset is compared with that of one worker.
 `speed`   the time of the same runs on one worker and on two, in pairs.
 `memory`  the client's memory with a grid of 100 000 points, of which the first 1000 are run.
 """
@@ -39,7 +39,9 @@ def worker(address: str) -> subprocess.Popen[bytes]:
     """Starts a worker process that nobody restarts."""
     command = [sys.executable, "-m", "distributed.cli.dask_worker", address]
     options = ["--no-nanny", "--nthreads", "1", "--no-dashboard"]
-    return subprocess.Popen([*command, *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return subprocess.Popen(
+        [*command, *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
 
 
 def files(out: Path) -> dict[str, bytes]:

@@ -16,7 +16,19 @@ def sweep(*args: object) -> subprocess.CompletedProcess[str]:
 
 def test_a_sweep_from_the_shell(file: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    args = [file, "--out", out, "--workers", 1, "--seeds", "1-2", "--arm", "boxed", "--set", "ecn=true"]
+    args = [
+        file,
+        "--out",
+        out,
+        "--workers",
+        1,
+        "--seeds",
+        "1-2",
+        "--arm",
+        "boxed",
+        "--set",
+        "ecn=true",
+    ]
     done = sweep(*args, "--grid", "path.rate=12 Mbit/s,24 Mbit/s")
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"4 runs finished, 0 were finished before, 0 failed: {out}\n"

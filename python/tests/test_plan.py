@@ -42,7 +42,12 @@ def test_a_plan_is_the_product_of_axes_arms_and_seeds(scenario: forebay.Scenario
     assert tasks[0].name == (
         "path.rate=12%20Mbit%2Fs,path.rtt=20%20ms,traffic.bulk.flows=1,ecn=true,seed=2.parquet"
     )
-    kinds = {"path.rate": "string", "path.rtt": "string", "traffic.bulk.flows": "int64", "ecn": "bool"}
+    kinds = {
+        "path.rate": "string",
+        "path.rtt": "string",
+        "traffic.bulk.flows": "int64",
+        "ecn": "bool",
+    }
     assert plan.columns() == kinds
 
 
@@ -101,14 +106,20 @@ def test_arms_and_seeds_are_checked(scenario: forebay.Scenario) -> None:
         assert errors(scenario, {}, seeds=seeds) == [
             "seeds: must be whole numbers from 0 to 2**63 - 1"
         ]
-    gridded = forebay.Scenario(scenario.text + "[grid]\nflows = [1, 2]\n").set("traffic.bulk.ecn", "not_ect")
+    gridded = forebay.Scenario(scenario.text + "[grid]\nflows = [1, 2]\n").set(
+        "traffic.bulk.ecn", "not_ect"
+    )
     text = gridded.text.replace("flows = 1\n", "")
     assert "its own [grid] makes 2 cells" in errors(forebay.Scenario(text), {})[0]
 
 
 def test_values_of_numpy_are_values(scenario: forebay.Scenario) -> None:
     grid = {"traffic.bulk.flows": numpy.arange(1, 4)}
-    assert [task.point["traffic.bulk.flows"] for task in Plan(scenario, grid, [1], ["today"])] == [1, 2, 3]
+    assert [task.point["traffic.bulk.flows"] for task in Plan(scenario, grid, [1], ["today"])] == [
+        1,
+        2,
+        3,
+    ]
 
 
 def test_a_plan_of_any_size_is_small(scenario: forebay.Scenario) -> None:

@@ -31,9 +31,13 @@ def test_tables_agree_with_the_summary(scenario: forebay.Scenario) -> None:
         assert nearest_rank == pytest.approx(summary["slowdown"]["all"]["p50"], abs=1e-4)
         link = packets[(packets.arm == arm) & (packets.hop == "link") & ~packets.dropped]
         assert len(link) == summary["bottleneck_queue_ms"]["packets"]
-        assert link.delay_ms.mean() == pytest.approx(summary["bottleneck_queue_ms"]["mean"], abs=1e-3)
+        assert link.delay_ms.mean() == pytest.approx(
+            summary["bottleneck_queue_ms"]["mean"], abs=1e-3
+        )
         assert set(link.traffic.dropna()) == {"web", "bulk"}
-        assert hops[hops.arm == arm].dropped.sum() == sum(h["policy_drops"] for h in summary["hops"])
+        assert hops[hops.arm == arm].dropped.sum() == sum(
+            h["policy_drops"] for h in summary["hops"]
+        )
     assert set(result.ticks.to_pandas().arm) == {"boxed"}, "only a box has a control loop"
     assert len(result.events.to_pandas()) > 0
 

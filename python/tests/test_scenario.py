@@ -77,7 +77,9 @@ def test_errors_name_file_line_and_key(scenario: forebay.Scenario, file: Path) -
 )
 def test_values_come_back_from_toml(value: object) -> None:
     assert _toml.value(_toml.literal(value)) == value
-    assert tomllib.loads(_toml.document({"key": value, "t": {"k": value}, "l": [{"k": value}]})) == {
+    assert tomllib.loads(
+        _toml.document({"key": value, "t": {"k": value}, "l": [{"k": value}]})
+    ) == {
         "key": value,
         "t": {"k": value},
         "l": [{"k": value}],

@@ -46,10 +46,22 @@ def test_a_sweep_is_the_same_on_any_number_of_workers(
     # Both clients are open, and the one that is used first is not the one that was made last.
     with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=":0") as one:
         two = forebay.sweep(
-            scenario, GRID, [1, 2], out=tmp_path / "two", client=client, tables=["queues"], progress=told.append
+            scenario,
+            GRID,
+            [1, 2],
+            out=tmp_path / "two",
+            client=client,
+            tables=["queues"],
+            progress=told.append,
         )
         forebay.sweep(
-            scenario, GRID, [1, 2], out=tmp_path / "one", client=one, tables=["queues"], progress=False
+            scenario,
+            GRID,
+            [1, 2],
+            out=tmp_path / "one",
+            client=one,
+            tables=["queues"],
+            progress=False,
         )
     assert (two.total, two.finished, two.failed) == (24, 24, 0)
     assert told[-1].done == told[-1].total == 24
@@ -59,7 +71,9 @@ def test_a_sweep_is_the_same_on_any_number_of_workers(
     keys = ["path.rate", "traffic.bulk.flows", "arm", "seed"]
     assert not frame.duplicated(keys).any()
     alone = forebay.run(
-        scenario.with_(**{"path.rate": "24 Mbit/s", "traffic.bulk.flows": 3}), seed=2, arms=["boxed"]
+        scenario.with_(**{"path.rate": "24 Mbit/s", "traffic.bulk.flows": 3}),
+        seed=2,
+        arms=["boxed"],
     )
     row = frame[
         (frame["path.rate"] == "24 Mbit/s")
@@ -70,11 +84,15 @@ def test_a_sweep_is_the_same_on_any_number_of_workers(
     assert json.loads(row.summary) == alone.summaries[0]
     assert row["goodput_mbps.bulk"] == alone.summaries[0]["goodput_by_traffic_mbps"]["bulk"]
     queues = two.to_pandas("queues")
-    assert len(queues) == sum(
-        len(forebay.run(scenario.with_(**{"path.rate": rate}), arms=[arm]).queues)
-        for rate in GRID["path.rate"]
-        for arm in scenario.arms
-    ) * 6
+    assert (
+        len(queues)
+        == sum(
+            len(forebay.run(scenario.with_(**{"path.rate": rate}), arms=[arm]).queues)
+            for rate in GRID["path.rate"]
+            for arm in scenario.arms
+        )
+        * 6
+    )
 
 
 def test_a_sweep_goes_on_where_it_was_interrupted(
@@ -119,7 +137,9 @@ def test_killed_workers_lose_no_run(scenario: forebay.Scenario, tmp_path: Path) 
                 killed.append(next(iter(workers.values())))
                 os.kill(killed[0], signal.SIGKILL)
 
-        result = forebay.sweep(scenario, {}, seeds, out=tmp_path / "a", client=client, progress=kill)
+        result = forebay.sweep(
+            scenario, {}, seeds, out=tmp_path / "a", client=client, progress=kill
+        )
     assert killed and (result.finished, result.failed) == (60, 0)
     frame = result.to_pandas()
     assert len(frame) == 60 and not frame.duplicated(["arm", "seed"]).any()

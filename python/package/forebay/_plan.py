@@ -199,13 +199,13 @@ def _axes(grid: Grid, errors: list[str]) -> tuple[Axis, ...]:
     return tuple(axes)
 
 
-def _axis(
-    keys: tuple[str, ...], name: str, given: Iterable[Any], errors: list[str]
-) -> Axis | None:
+def _axis(keys: tuple[str, ...], name: str, given: Iterable[Any], errors: list[str]) -> Axis | None:
     if isinstance(given, (str, bytes, Mapping)) or not isinstance(given, Iterable):
         errors.append(f"{name}: give a list of values, not {given!r}")
         return None
-    values = [(value,) if len(keys) == 1 else value for value in getattr(given, "tolist", lambda: given)()]
+    values = [
+        (value,) if len(keys) == 1 else value for value in getattr(given, "tolist", lambda: given)()
+    ]
     if not values:
         errors.append(f"{name}: the axis is empty")
         return None

@@ -107,8 +107,8 @@ def sweep(
     has an earlier part of the same sweep, its finished runs are not repeated. The files are the
     same, byte by byte, whatever the number of workers.
 
-    ``client`` is any client of Dask distributed, whose workers have this package, or the address of a
-    scheduler. A number starts a local cluster of so many worker processes; without one, it has a
+    ``client`` is any client of Dask distributed, whose workers have this package, or the address
+    of a scheduler. A number starts a local cluster of so many worker processes; without one, it has a
     worker for each core. A run that fails is tried ``retries`` times
     more. Then it is listed with its error and its command, here and in ``failed.jsonl``, and the
     other runs go on. At most ``outstanding`` runs are with the scheduler at a time; by default four
@@ -185,9 +185,7 @@ class _Run:
             raise
         self._tell(time.monotonic() - start)
         failed = self.failures.count
-        return Sweep(
-            self.dataset, len(self.plan), self.before, self.done, failed, self.listed
-        )
+        return Sweep(self.dataset, len(self.plan), self.before, self.done, failed, self.listed)
 
     def _missing(self) -> Iterator[Task]:
         finished = {arm: self.dataset.finished(arm) for arm in self.plan.arms}
@@ -236,7 +234,13 @@ class _Run:
         command = self.plan.command(task, file)
         failure = Failure(task.point, task.arm, task.seed, text, command)
         self.failures.add(
-            {"point": task.point, "arm": task.arm, "seed": task.seed, "error": text, "command": command}
+            {
+                "point": task.point,
+                "arm": task.arm,
+                "seed": task.seed,
+                "error": text,
+                "command": command,
+            }
         )
         if len(self.listed) < MOST_FAILURES:
             self.listed.append(failure)
@@ -269,7 +273,9 @@ class _Printer:
             return
         self.last = now
         end = "\n" if ended or not self.terminal else ""
-        print(f"\r{progress}    " if self.terminal else progress, end=end, file=sys.stderr, flush=True)
+        print(
+            f"\r{progress}    " if self.terminal else progress, end=end, file=sys.stderr, flush=True
+        )
 
 
 def _duration(seconds: float) -> str:

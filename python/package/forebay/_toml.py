@@ -51,8 +51,10 @@ def _lines(table: Mapping[str, Any]) -> list[str]:
 
 
 def _is_tables(value: Any) -> bool:
-    return isinstance(value, (list, tuple)) and bool(value) and all(
-        isinstance(entry, Mapping) for entry in value
+    return (
+        isinstance(value, (list, tuple))
+        and bool(value)
+        and all(isinstance(entry, Mapping) for entry in value)
     )
 
 

@@ -295,8 +295,8 @@ mod tests {
         let found =
             errors(&[], &["path.rate=96 Mbit/s,40 Mbit/s", "traffic.web.load=30 Mbit/s,48 Mbit/s"]);
         assert_eq!(found.len(), 1, "{found:#?}");
-        let end = "offer 48.000 Mbit/s to a path of 40.000 Mbit/s: at most the path's rate is allowed \
-                   (at path.rate=\"40 Mbit/s\", traffic.web.load=\"48 Mbit/s\")";
+        let end = "offer 48.000 Mbit/s to a path of 40.000 Mbit/s: at most the path's rate is \
+                   allowed (at path.rate=\"40 Mbit/s\", traffic.web.load=\"48 Mbit/s\")";
         assert!(found[0].ends_with(end), "{}", found[0]);
     }
 
