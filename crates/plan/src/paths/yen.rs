@@ -43,6 +43,36 @@ struct Candidate {
     barred: Vec<LinkId>,
 }
 
+/// A deviation before its links are written down.
+struct Sketch {
+    /// The number of links before the deviation.
+    at: usize,
+    link: LinkId,
+    /// The length of the path down the tree.
+    length: u64,
+    /// Whether the path down the tree returns to the prefix, so that the length is only a bound.
+    loops: bool,
+}
+
+/// The lengths of the shortest paths known so far, at most k of them.
+struct Known {
+    k: usize,
+    lengths: Vec<u64>,
+}
+
+impl Known {
+    fn add(&mut self, length: u64) {
+        let at = self.lengths.partition_point(|l| *l <= length);
+        self.lengths.insert(at, length);
+        self.lengths.truncate(self.k);
+    }
+
+    /// Returns the length beyond which no path can be among the k shortest.
+    fn limit(&self) -> u64 {
+        if self.lengths.len() < self.k { u64::MAX } else { self.lengths[self.k - 1] }
+    }
+}
+
 /// Finds paths to one target, and reuses the memory of its searches.
 pub(crate) struct Finder<'a> {
     topology: &'a Topology,
@@ -51,7 +81,17 @@ pub(crate) struct Finder<'a> {
     closed: Vec<u32>,
     round: u32,
     reached: Vec<(u32, u64, Option<LinkId>)>,
+    /// The place of a router on the path that is deviated from, by the number of the round.
+    places: Vec<(u32, u32)>,
+    /// The first place of that path that a router's way down the tree meets.
+    meets: Vec<(u32, u32)>,
+    /// Routers whose `meets` is being computed.
+    walk: Vec<RouterId>,
+    sketches: Vec<Sketch>,
 }
+
+/// The place of routers that are not on the path.
+const NOWHERE: u32 = u32::MAX;
 
 impl<'a> Finder<'a> {
     /// Creates a finder for the target of `tree`.
@@ -63,6 +103,10 @@ impl<'a> Finder<'a> {
             closed: vec![0; routers],
             round: 0,
             reached: vec![(0, 0, None); routers],
+            places: vec![(0, NOWHERE); routers],
+            meets: vec![(0, NOWHERE); routers],
+            walk: Vec::new(),
+            sketches: Vec::new(),
         }
     }
 
@@ -75,8 +119,10 @@ impl<'a> Finder<'a> {
         }
         let mut first = Vec::new();
         self.descend(source, &mut first);
+        let length = self.tree.distance[source.index()];
+        let mut known = Known { k, lengths: vec![length] };
         open.push(Reverse(Candidate {
-            length: self.tree.distance[source.index()],
+            length,
             searched: false,
             hops: first.len(),
             links: first,
@@ -85,13 +131,14 @@ impl<'a> Finder<'a> {
         }));
         while let Some(Reverse(candidate)) = open.pop() {
             if candidate.searched {
-                if let Some(candidate) = self.search(source, candidate) {
+                if let Some(candidate) = self.search(source, candidate, known.limit()) {
+                    known.add(candidate.length);
                     open.push(Reverse(candidate));
                 }
                 continue;
             }
             if found.len() + 1 < k {
-                self.deviate(source, &candidate, &mut open);
+                self.deviate(source, &candidate, &mut known, &mut open);
             }
             found.push(Path { length: candidate.length, links: candidate.links });
             if found.len() == k {
@@ -128,63 +175,116 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// Queues all deviations of a path that has become an answer.
+    /// Returns the place of a router on the path of this round.
+    fn place(&self, router: RouterId) -> u32 {
+        let (round, place) = self.places[router.index()];
+        if round == self.round { place } else { NOWHERE }
+    }
+
+    /// Returns the first place of the path of this round on the way from `router` down the tree.
+    fn first_met(&mut self, router: RouterId) -> u32 {
+        self.walk.clear();
+        let mut at = router;
+        let mut first = NOWHERE;
+        loop {
+            let (round, met) = self.meets[at.index()];
+            if round == self.round {
+                first = met;
+                break;
+            }
+            self.walk.push(at);
+            match self.tree.next[at.index()] {
+                Some(link) => at = self.topology.link(link).to,
+                None => break,
+            }
+        }
+        while let Some(at) = self.walk.pop() {
+            first = first.min(self.place(at));
+            self.meets[at.index()] = (self.round, first);
+        }
+        first
+    }
+
+    /// Queues the deviations of a path that has become an answer, as far as they can be among the
+    /// answers.
     fn deviate(
         &mut self,
         source: RouterId,
         path: &Candidate,
+        known: &mut Known,
         open: &mut BinaryHeap<Reverse<Candidate>>,
     ) {
+        self.round += 1;
+        self.places[source.index()] = (self.round, 0);
+        for (link, place) in path.links.iter().zip(1..) {
+            self.places[self.topology.link(*link).to.index()] = (self.round, place);
+        }
         let mut length: u64 = path.links[..path.prefix].iter().map(|l| self.metric(*l)).sum();
+        let mut sketches = std::mem::take(&mut self.sketches);
+        sketches.clear();
         for at in path.prefix..path.links.len() {
             // Where its parent deviated, the path's own first link is barred besides the parent's.
-            let mut barred = if at == path.prefix { path.barred.clone() } else { Vec::new() };
-            barred.push(path.links[at]);
-            self.close(source, &path.links[..at]);
-            open.extend(self.bound(source, &path.links[..at], length, barred).map(Reverse));
-            length += self.metric(path.links[at]);
+            let barred: &[LinkId] = if at == path.prefix { &path.barred } else { &[] };
+            let own = path.links[at];
+            if let Some((length, link)) = self.bound(own, at, length, barred) {
+                let loops = self.first_met(self.topology.link(link).to) <= at as u32;
+                if !loops {
+                    known.add(length);
+                }
+                sketches.push(Sketch { at, link, length, loops });
+            }
+            length += self.metric(own);
         }
+        let limit = known.limit();
+        for sketch in sketches.iter().filter(|s| s.length <= limit) {
+            let mut barred =
+                if sketch.at == path.prefix { path.barred.clone() } else { Vec::new() };
+            barred.push(path.links[sketch.at]);
+            let mut links = path.links[..sketch.at].to_vec();
+            if !sketch.loops {
+                links.push(sketch.link);
+                self.descend(self.topology.link(sketch.link).to, &mut links);
+            }
+            open.push(Reverse(Candidate {
+                length: sketch.length,
+                searched: sketch.loops,
+                hops: links.len(),
+                links,
+                prefix: sketch.at,
+                barred,
+            }));
+        }
+        self.sketches = sketches;
     }
 
-    /// Returns the deviation after `prefix` by the tree: a path if it has no loop, and else a
-    /// bound.
+    /// Returns the best deviation by the tree from the router where `own` leaves the path, after
+    /// `at` links of the given `length`: the length of the whole path, and its first link.
     fn bound(
         &self,
-        source: RouterId,
-        prefix: &[LinkId],
+        own: LinkId,
+        at: usize,
         length: u64,
-        barred: Vec<LinkId>,
-    ) -> Option<Candidate> {
-        let spur = self.end(source, prefix);
-        let best =
-            self.topology.leaving(spur).iter().filter(|l| !barred.contains(l)).filter_map(|&l| {
-                let link = self.topology.link(l);
-                let rest = self.tree.distance[link.to.index()];
-                let open = self.closed[link.to.index()] != self.round && rest != UNREACHABLE;
-                open.then(|| (length + u64::from(link.metric) + rest, l))
-            });
-        let (length, link) = best.min()?;
-        let mut links = prefix.to_vec();
-        links.push(link);
-        self.descend(self.topology.link(link).to, &mut links);
-        let rest = &links[prefix.len() + 1..];
-        let loops =
-            rest.iter().any(|l| self.closed[self.topology.link(*l).to.index()] == self.round);
-        if loops {
-            links.truncate(prefix.len());
-        }
-        Some(Candidate {
-            length,
-            searched: loops,
-            hops: links.len(),
-            links,
-            prefix: prefix.len(),
-            barred,
-        })
+        barred: &[LinkId],
+    ) -> Option<(u64, LinkId)> {
+        let spur = self.topology.link(own).from;
+        let leaving = self.topology.leaving(spur).iter();
+        let best = leaving.filter(|l| **l != own && !barred.contains(l)).filter_map(|&l| {
+            let link = self.topology.link(l);
+            let rest = self.tree.distance[link.to.index()];
+            let open = self.place(link.to) > at as u32 && rest != UNREACHABLE;
+            open.then(|| (length + u64::from(link.metric) + rest, l))
+        });
+        best.min()
     }
 
-    /// Searches for the deviation that `candidate` is a bound of.
-    fn search(&mut self, source: RouterId, mut candidate: Candidate) -> Option<Candidate> {
+    /// Searches for the deviation that `candidate` is a bound of, unless it is longer than `limit`.
+    fn search(
+        &mut self,
+        source: RouterId,
+        mut candidate: Candidate,
+        limit: u64,
+    ) -> Option<Candidate> {
+        let before: u64 = candidate.links.iter().map(|l| self.metric(*l)).sum();
         self.close(source, &candidate.links);
         let spur = self.end(source, &candidate.links);
         let round = self.round;
@@ -202,8 +302,7 @@ impl<'a> Finder<'a> {
                     tail.push(link);
                     back = self.topology.link(link).from;
                 }
-                candidate.length =
-                    so_far + candidate.links.iter().map(|l| self.metric(*l)).sum::<u64>();
+                candidate.length = before + so_far;
                 candidate.links.extend(tail.iter().rev());
                 candidate.hops = candidate.links.len();
                 candidate.searched = false;
@@ -217,6 +316,9 @@ impl<'a> Finder<'a> {
                     continue;
                 }
                 let through = so_far + u64::from(link.metric);
+                if before + through + rest > limit {
+                    continue;
+                }
                 let known = &mut self.reached[link.to.index()];
                 if known.0 != round || through < known.1 {
                     *known = (round, through, Some(id));
