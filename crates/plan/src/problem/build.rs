@@ -23,7 +23,9 @@ pub(super) struct Group {
 pub(super) struct Builder<'a> {
     network: &'a Network,
     pub(super) problem: Problem,
-    numbers: BTreeMap<ResourceKind, u32>,
+    /// The resource of each link and of each entry of each provider, once it is used.
+    links: Vec<Option<u32>>,
+    entries: Vec<Vec<Option<u32>>>,
 }
 
 impl<'a> Builder<'a> {
@@ -36,7 +38,12 @@ impl<'a> Builder<'a> {
             resources: Vec::new(),
             uses: Vec::new(),
         };
-        Self { network, problem, numbers: BTreeMap::new() }
+        Self {
+            network,
+            problem,
+            links: vec![None; network.topology.links().len()],
+            entries: network.providers.iter().map(|p| vec![None; p.entries.len()]).collect(),
+        }
     }
 
     pub(super) fn groups(&mut self, freedom: Freedom, grain: Grain) -> Vec<Group> {
@@ -126,7 +133,13 @@ impl<'a> Builder<'a> {
 
     fn number(&mut self, kind: ResourceKind) -> u32 {
         let (network, problem) = (self.network, &mut self.problem);
-        *self.numbers.entry(kind).or_insert_with(|| {
+        let number = match kind {
+            ResourceKind::Link(link) => &mut self.links[link.index()],
+            ResourceKind::Entry(provider, entry) => {
+                &mut self.entries[provider as usize][entry as usize]
+            }
+        };
+        *number.get_or_insert_with(|| {
             let capacity = match kind {
                 ResourceKind::Link(link) => network.topology.link(link).capacity,
                 ResourceKind::Entry(provider, entry) => {
