@@ -149,8 +149,8 @@ fn median(
     Ok(seconds[seconds.len() / 2])
 }
 
-/// Returns the peak memory of this process, in bytes.
-fn memory() -> u64 {
+/// Returns the peak memory of this process so far, in bytes.
+pub fn memory() -> u64 {
     // SAFETY: all fields of `rusage` are integers, for which zeros are valid values.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     // SAFETY: `usage` is a `rusage` that the call may write to; an error would leave it zero.

@@ -14,6 +14,7 @@
 //! - [`problem`] has the choices of each flow and the capacities that limit them;
 //! - [`allocate`] divides the capacity, by the linear programs of [`lp`];
 //! - [`fairness`] compares what the providers get;
+//! - [`rivals`] has published methods of others, to be compared with;
 //! - [`hints`] derives what neighbours are told.
 
 pub mod allocate;
@@ -29,6 +30,7 @@ pub mod network;
 pub mod paths;
 pub mod plan;
 pub mod problem;
+pub mod rivals;
 pub mod synthetic;
 mod table;
 pub mod topology;

@@ -34,7 +34,7 @@ pub struct Allocation {
 }
 
 impl Allocation {
-    fn new(problem: &Problem, mut shares: Vec<f64>) -> Self {
+    pub(crate) fn new(problem: &Problem, mut shares: Vec<f64>) -> Self {
         // The solver may return values just below zero.
         for share in &mut shares {
             *share = share.max(0.0);

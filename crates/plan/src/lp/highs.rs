@@ -49,6 +49,15 @@ impl BasisStatus {
             Self::Upper => 2,
         }
     }
+
+    /// Free and other nonbasic variables do not occur in these programs, and count as lower.
+    fn of_code(code: i32) -> Self {
+        match code {
+            1 => Self::Basic,
+            2 => Self::Upper,
+            _ => Self::Lower,
+        }
+    }
 }
 
 /// The solution of a run.
@@ -61,15 +70,36 @@ pub(super) struct Values {
 }
 
 /// The tolerance of the solver for reduced costs.
-const TOLERANCE: f64 = 1e-9;
+pub(super) const TOLERANCE: f64 = 1e-9;
+
+fn size(n: usize) -> Result<i32, SolveError> {
+    i32::try_from(n).map_err(|_| SolveError::TooLarge)
+}
 
 fn split(bounds: &[(f64, f64)]) -> (Vec<f64>, Vec<f64>) {
     bounds.iter().copied().unzip()
 }
 
 impl Highs {
+    /// Returns a solver for `model` that continues from one basis to the next.
     pub(super) fn new(model: &Model) -> Result<Self, SolveError> {
-        let size = |n: usize| i32::try_from(n).map_err(|_| SolveError::TooLarge);
+        let highs = Self::load(model)?;
+        // Presolve would discard the basis.
+        highs.set_text(c"presolve", c"off")?;
+        highs.set_text(c"parallel", c"off")?;
+        highs.set_text(c"solver", c"simplex")?;
+        // The dual method continues from a basis that was optimal before bounds of rows changed.
+        // Costs that differ by a millionth need a tolerance below the default of 1e-7, and no
+        // perturbation of that size.
+        highs.set_int(c"simplex_strategy", 1)?;
+        highs.set_real(c"dual_feasibility_tolerance", TOLERANCE)?;
+        highs.set_real(c"dual_simplex_cost_perturbation_multiplier", 0.0)?;
+        Ok(highs)
+    }
+
+    /// Returns a solver for `model` with the solver's own defaults, on one thread, so that answers
+    /// are repeatable.
+    pub(super) fn load(model: &Model) -> Result<Self, SolveError> {
         let (columns, rows, entries) =
             (size(model.columns.len())?, size(model.rows.len())?, size(model.index.len())?);
         // HiGHS reads arrays of the lengths that it is given, so they must be right.
@@ -83,17 +113,7 @@ impl Highs {
         }
         let highs = Self { raw, columns: model.columns.len(), rows: model.rows.len() };
         highs.set_bool(c"output_flag", false)?;
-        // Presolve would discard the basis, and one thread makes answers repeatable.
-        highs.set_text(c"presolve", c"off")?;
-        highs.set_text(c"parallel", c"off")?;
-        highs.set_text(c"solver", c"simplex")?;
         highs.set_int(c"threads", 1)?;
-        // The dual method continues from a basis that was optimal before bounds of rows changed.
-        // Costs that differ by a millionth need a tolerance below the default of 1e-7, and no
-        // perturbation of that size.
-        highs.set_int(c"simplex_strategy", 1)?;
-        highs.set_real(c"dual_feasibility_tolerance", TOLERANCE)?;
-        highs.set_real(c"dual_simplex_cost_perturbation_multiplier", 0.0)?;
         let (lower, upper) = split(&model.columns);
         let (row_lower, row_upper) = split(&model.rows);
         // SAFETY: `raw` is a solver. Every array has the length that the call reads of it:
@@ -155,29 +175,78 @@ impl Highs {
         check(unsafe { sys::Highs_setBasis(self.raw, columns.as_ptr(), rows.as_ptr()) })
     }
 
-    /// Changes the bounds of the rows from `first` on; the basis stays.
-    pub(super) fn bound_rows(
-        &mut self,
-        first: usize,
-        bounds: &[(f64, f64)],
-    ) -> Result<(), SolveError> {
-        assert!(first + bounds.len() <= self.rows);
-        let Some(last) = (first + bounds.len()).checked_sub(1).filter(|_| !bounds.is_empty())
-        else {
+    /// Returns the status of the columns and of the rows in the present basis.
+    pub(super) fn basis(&self) -> Result<(Vec<BasisStatus>, Vec<BasisStatus>), SolveError> {
+        let (mut columns, mut rows) = (vec![0; self.columns], vec![0; self.rows]);
+        // SAFETY: `raw` is a solver, and there is room for the status of each column and row.
+        check(unsafe { sys::Highs_getBasis(self.raw, columns.as_mut_ptr(), rows.as_mut_ptr()) })?;
+        let of = |codes: Vec<i32>| codes.into_iter().map(BasisStatus::of_code).collect();
+        Ok((of(columns), of(rows)))
+    }
+
+    /// Adds the columns of `more`, whose rows exist already. The basis stays, and the new columns
+    /// are not in it.
+    pub(super) fn add_columns(&mut self, more: &Model) -> Result<(), SolveError> {
+        let (count, entries) = (more.columns.len(), more.index.len());
+        assert!(more.costs.len() == count && more.start.len() == count);
+        assert_eq!(more.value.len(), entries);
+        if count == 0 {
             return Ok(());
-        };
-        let (lower, upper) = split(bounds);
-        // SAFETY: `raw` is a solver, rows `first..=last` exist, as asserted, and the arrays have
-        // one value for each.
+        }
+        let (lower, upper) = split(&more.columns);
+        // SAFETY: `raw` is a solver, and the arrays have the lengths that the call reads, as
+        // asserted. HiGHS copies them and checks the indices.
         check(unsafe {
-            sys::Highs_changeRowsBoundsByRange(
+            sys::Highs_addCols(
                 self.raw,
-                first as i32,
-                last as i32,
+                size(count)?,
+                more.costs.as_ptr(),
                 lower.as_ptr(),
                 upper.as_ptr(),
+                size(entries)?,
+                more.start.as_ptr(),
+                more.index.as_ptr(),
+                more.value.as_ptr(),
             )
-        })
+        })?;
+        self.columns += count;
+        Ok(())
+    }
+
+    /// Adds rows with these bounds, each the sum of the given columns. The basis stays, and the new
+    /// rows are in it.
+    pub(super) fn add_rows(
+        &mut self,
+        bounds: &[(f64, f64)],
+        columns: &[Vec<i32>],
+    ) -> Result<(), SolveError> {
+        assert_eq!(bounds.len(), columns.len());
+        if bounds.is_empty() {
+            return Ok(());
+        }
+        let (mut start, mut index) = (Vec::new(), Vec::new());
+        for columns in columns {
+            start.push(size(index.len())?);
+            index.extend(columns);
+        }
+        let value = vec![1.0; index.len()];
+        let (lower, upper) = split(bounds);
+        // SAFETY: `raw` is a solver, and the arrays have the lengths that the call reads. HiGHS
+        // copies them and checks the indices.
+        check(unsafe {
+            sys::Highs_addRows(
+                self.raw,
+                size(bounds.len())?,
+                lower.as_ptr(),
+                upper.as_ptr(),
+                size(index.len())?,
+                start.as_ptr(),
+                index.as_ptr(),
+                value.as_ptr(),
+            )
+        })?;
+        self.rows += bounds.len();
+        Ok(())
     }
 
     /// Makes the columns integers where `whole` says so. The mixed-integer program is solved to

@@ -3,10 +3,12 @@
 mod binned;
 mod highs;
 mod packing;
+mod plain;
 mod single;
 
 pub(crate) use binned::binned;
 pub use packing::{Bound, Packing};
+pub(crate) use plain::{most_within, raised};
 pub use single::exact;
 
 /// Why a program was not solved.

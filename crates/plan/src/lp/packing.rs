@@ -1,8 +1,22 @@
 //! The packing program (3.1): the highest sum of rates, with bounds for each flow that change from
 //! step to step.
+//!
+//! The solver gets a smaller program with the same optimum.
+//!
+//! - A resource has no row until a solution overloads it.
+//! - A flow is left out while its best choice uses no resource with a row: it then has all that it
+//!   may have on that choice.
+//! - A choice has no column until the prices of the rows, their dual values, make it attractive.
+//! - A flow in the program has a *base*: a choice that carries what no other choice of the flow
+//!   carries and what is not refused to the flow. So the base needs no column. That the base
+//!   carries no less than nothing needs a row only where a solution violates it.
+//!
+//! What a solution overloads or violates is added, and the solver continues from its basis, which
+//! is still dual feasible. A solution that overloads and violates nothing is optimal for the whole
+//! program, because what was left out could only have restricted it, or not improved it.
 
 use crate::lp::SolveError;
-use crate::lp::highs::{BasisStatus, Highs, Model};
+use crate::lp::highs::{BasisStatus, Highs, Model, TOLERANCE};
 use crate::problem::Problem;
 
 /// The least and the most that a flow may get, in units.
@@ -14,6 +28,8 @@ pub type Bound = (f64, f64);
 const CHANGE: f64 = 2e-6;
 /// The reduction in worth for the longest path, compared with one of length zero.
 const LENGTH: f64 = 1e-6;
+/// What a resource may carry above its capacity, in units: HiGHS's feasibility tolerance of a row.
+const OVERLOAD: f64 = 1e-7;
 
 /// Returns the worth of a unit on each choice: nearly one, and a little less for changes and longer
 /// paths.
@@ -49,41 +65,117 @@ pub(super) fn unlimited(
     (columns, row_status)
 }
 
-/// The model of one problem. Columns are choices; rows are flows and the resources that may be
-/// overloaded.
+/// The rows that each choice uses, one after the other.
+#[derive(Debug)]
+struct Uses {
+    rows: Vec<u32>,
+    first: Vec<u32>,
+}
+
+impl Uses {
+    fn of(&self, choice: usize) -> &[u32] {
+        &self.rows[self.first[choice] as usize..self.first[choice + 1] as usize]
+    }
+}
+
+/// How a flow takes part in the program.
+#[derive(Clone, Copy, Debug)]
+struct Member {
+    /// The choice that is the base, if the flow is in the program.
+    base: Option<u32>,
+    /// The status of the column for what is refused to the flow.
+    refused: BasisStatus,
+    /// The status of the row that keeps the base at zero or above, if there is one.
+    row: Option<BasisStatus>,
+}
+
+/// A column of the part that the solver has.
+#[derive(Clone, Copy, Debug)]
+enum Column {
+    /// What a choice carries that is not the base of its flow.
+    Choice(u32),
+    /// What a flow does not get of its highest rate.
+    Refused(u32),
+}
+
+/// The part of the program that the solver has.
+#[derive(Debug)]
+struct Part {
+    highs: Highs,
+    columns: Vec<Column>,
+    /// The resource, and then the flow, of each row.
+    limits: Vec<u32>,
+    flows: Vec<u32>,
+}
+
+/// The choices besides the base that a flow gets columns for at first.
+const FIRST_COLUMNS: usize = 2;
+/// How far below zero a base counts as violated, in units.
+const BELOW: f64 = 1e-8;
+
+/// The packing program of one problem, which may be solved for many bounds.
 #[derive(Debug)]
 pub struct Packing<'a> {
     problem: &'a Problem,
-    highs: Highs,
+    worth: Vec<f64>,
+    /// The choices of each flow, the best first; those of flow f are in the range of its choices.
+    ranked: Vec<u32>,
+    /// The flow of each choice.
+    flow_of: Vec<u32>,
+    /// The capacities of the resources that may be overloaded.
+    capacity: Vec<f64>,
+    uses: Uses,
+    /// The status of the row of each resource that has one.
+    limits: Vec<Option<BasisStatus>>,
+    members: Vec<Member>,
+    /// The status of the column of each choice that has one.
+    choices: Vec<Option<BasisStatus>>,
+}
+
+/// The prices of a solution: the dual values of the rows.
+struct Prices {
+    resources: Vec<f64>,
+    /// The price of the row of each flow; zero for flows without one.
+    flows: Vec<f64>,
 }
 
 impl<'a> Packing<'a> {
-    /// Builds the model.
+    /// Prepares the program.
+    ///
     /// # Errors
     /// If the problem is too large for the solver.
     pub fn new(problem: &'a Problem) -> Result<Self, SolveError> {
-        let (rows, limits) = limiting(problem);
-        let mut model = Model {
-            costs: worth(problem),
-            columns: vec![(0.0, f64::INFINITY); problem.choices.len()],
-            rows: problem.flows.iter().map(|f| (0.0, f.demand)).collect(),
-            ..Model::default()
-        };
-        model.rows.extend(limits.iter().map(|c| (f64::NEG_INFINITY, *c)));
-        for (at, flow) in problem.flows.iter().enumerate() {
-            for choice in &problem.choices[flow.choices()] {
-                let start = i32::try_from(model.index.len()).map_err(|_| SolveError::TooLarge)?;
-                model.start.push(start);
-                model.index.push(at as i32);
-                let used = problem.uses(choice).iter().filter_map(|r| rows[*r as usize]);
-                model.index.extend(used.map(|row| (problem.flows.len() + row) as i32));
-            }
+        let worth = worth(problem);
+        let (rows, capacity) = limiting(problem);
+        let mut uses = Uses { rows: Vec::new(), first: vec![0] };
+        for choice in &problem.choices {
+            let begin = uses.rows.len();
+            let used = problem.uses(choice).iter().filter_map(|r| rows[*r as usize]);
+            uses.rows.extend(used.map(|row| row as u32));
+            uses.rows[begin..].sort_unstable();
+            let end = u32::try_from(uses.rows.len()).map_err(|_| SolveError::TooLarge)?;
+            uses.first.push(end);
         }
-        model.value = vec![1.0; model.index.len()];
-        let mut highs = Highs::new(&model)?;
-        let (columns, rows) = unlimited(problem, &model.costs, model.rows.len());
-        highs.begin(&columns, &rows)?;
-        Ok(Self { problem, highs })
+        let mut ranked: Vec<u32> = (0..problem.choices.len() as u32).collect();
+        let mut flow_of = vec![0; problem.choices.len()];
+        for (flow, at) in problem.flows.iter().zip(0..) {
+            // The sort is stable: of equally good choices the first comes first.
+            ranked[flow.choices()]
+                .sort_by(|a, b| worth[*b as usize].total_cmp(&worth[*a as usize]));
+            flow_of[flow.choices()].fill(at);
+        }
+        let outside = Member { base: None, refused: BasisStatus::Lower, row: None };
+        Ok(Self {
+            problem,
+            ranked,
+            flow_of,
+            limits: vec![None; capacity.len()],
+            members: vec![outside; problem.flows.len()],
+            choices: vec![None; problem.choices.len()],
+            worth,
+            capacity,
+            uses,
+        })
     }
 
     /// Returns the rates with the highest sum, each flow within its bound: a rate for each choice.
@@ -95,9 +187,358 @@ impl<'a> Packing<'a> {
     /// If no allocation is within all bounds, or the solver fails.
     pub fn most(&mut self, bounds: &[Bound]) -> Result<Vec<f64>, SolveError> {
         assert_eq!(bounds.len(), self.problem.flows.len());
-        self.highs.bound_rows(0, bounds)?;
-        Ok(self.highs.run()?.columns)
+        let mut part = self.build(bounds)?;
+        loop {
+            let (shares, prices) = match self.solve(&mut part, bounds) {
+                // Choices without a column may be what the floors need.
+                Err(SolveError::Infeasible) if self.add_all() => {
+                    part = self.build(bounds)?;
+                    continue;
+                }
+                solved => solved?,
+            };
+            let rows = self.violated(&shares);
+            let columns = self.attractive(&prices);
+            if self.extend(&shares, &prices) {
+                self.rebase(&prices);
+                part = self.build(bounds)?;
+            } else if rows.is_empty() && columns.is_empty() {
+                self.rebase(&prices);
+                return Ok(shares);
+            } else {
+                self.add_columns(&mut part, bounds, columns)?;
+                self.add_rows(&mut part, bounds, rows)?;
+            }
+        }
     }
+
+    /// Solves the part. Returns the rate of each choice, and the price of each resource.
+    fn solve(
+        &mut self,
+        part: &mut Part,
+        bounds: &[Bound],
+    ) -> Result<(Vec<f64>, Prices), SolveError> {
+        let mut shares = vec![0.0; self.problem.choices.len()];
+        for (at, flow) in self.problem.flows.iter().enumerate() {
+            let base = self.members[at].base.or(self.ranked[flow.choices()].first().copied());
+            if let Some(base) = base {
+                shares[base as usize] = bounds[at].1;
+            }
+        }
+        let mut prices = Prices {
+            resources: vec![0.0; self.capacity.len()],
+            flows: vec![0.0; self.problem.flows.len()],
+        };
+        if part.limits.is_empty() {
+            return Ok((shares, prices));
+        }
+        let values = part.highs.run()?;
+        for (column, value) in part.columns.iter().zip(values.columns) {
+            let flow = match column {
+                Column::Choice(choice) => {
+                    shares[*choice as usize] = value;
+                    self.flow_of[*choice as usize]
+                }
+                Column::Refused(flow) => *flow,
+            };
+            if let Some(base) = self.members[flow as usize].base {
+                shares[base as usize] -= value;
+            }
+        }
+        let (limits, flows) = values.row_duals.split_at(part.limits.len());
+        for (limit, dual) in part.limits.iter().zip(limits) {
+            prices.resources[*limit as usize] = dual.abs();
+        }
+        for (flow, dual) in part.flows.iter().zip(flows) {
+            prices.flows[*flow as usize] = dual.abs();
+        }
+        let (columns, rows) = part.highs.basis()?;
+        for (column, status) in part.columns.iter().zip(columns) {
+            match column {
+                Column::Choice(choice) => self.choices[*choice as usize] = Some(status),
+                Column::Refused(flow) => self.members[*flow as usize].refused = status,
+            }
+        }
+        let (limits, flows) = rows.split_at(part.limits.len());
+        for (limit, status) in part.limits.iter().zip(limits) {
+            self.limits[*limit as usize] = Some(*status);
+        }
+        for (flow, status) in part.flows.iter().zip(flows) {
+            self.members[*flow as usize].row = Some(*status);
+        }
+        Ok((shares, prices))
+    }
+
+    /// Returns what a unit on a choice is worth after paying for the resources that it uses.
+    fn gain(&self, choice: u32, prices: &Prices) -> f64 {
+        let uses = self.uses.of(choice as usize).iter();
+        let paid: f64 = uses.map(|r| prices.resources[*r as usize]).sum();
+        self.worth[choice as usize] - paid
+    }
+
+    /// Makes the best choice of each flow its base, as far as the prices tell.
+    ///
+    /// The prices stay the same, and at these no other choice is worth more.
+    fn rebase(&mut self, prices: &Prices) {
+        for (at, flow) in self.problem.flows.iter().enumerate() {
+            let member = self.members[at];
+            let Some(base) = member.base else { continue };
+            if member.row.is_some_and(|row| row != BasisStatus::Basic)
+                || self.is_fractional(flow.choices())
+            {
+                continue;
+            }
+            // A row that binds nothing can go.
+            self.members[at].row = None;
+            let choices = self.ranked[flow.choices()].iter().copied();
+            let best = choices
+                .map(|choice| (self.gain(choice, prices), choice))
+                .rev()
+                .max_by(|a, b| a.0.total_cmp(&b.0));
+            let Some((_, best)) = best else { continue };
+            if best != base {
+                self.members[at].base = Some(best);
+                self.choices[base as usize] = Some(BasisStatus::Lower);
+                self.choices[best as usize] = None;
+            }
+            for choice in self.choices[flow.choices()].iter_mut().flatten() {
+                *choice = BasisStatus::Lower;
+            }
+        }
+    }
+
+    /// Returns the flows without a row whose base is below zero.
+    fn violated(&self, shares: &[f64]) -> Vec<u32> {
+        numbers(self.members.iter().map(|member| {
+            member.row.is_none() && member.base.is_some_and(|b| shares[b as usize] < -BELOW)
+        }))
+    }
+
+    /// Returns the choices without a column that the prices make attractive.
+    fn attractive(&self, prices: &Prices) -> Vec<u32> {
+        let mut found = Vec::new();
+        for (at, flow) in self.problem.flows.iter().enumerate() {
+            let Some(base) = self.members[at].base else { continue };
+            let least = self.gain(base, prices) + prices.flows[at] + TOLERANCE;
+            let absent = |c: &usize| self.choices[*c].is_none() && *c as u32 != base;
+            let choices = flow.choices().filter(absent).map(|c| c as u32);
+            found.extend(choices.filter(|c| self.gain(*c, prices) > least));
+        }
+        found
+    }
+
+    /// Gives choices a column in a part that is solved.
+    fn add_columns(
+        &mut self,
+        part: &mut Part,
+        bounds: &[Bound],
+        choices: Vec<u32>,
+    ) -> Result<(), SolveError> {
+        let mut model = Model::default();
+        let mut row_of = vec![None; self.capacity.len()];
+        for (limit, row) in part.limits.iter().zip(0..) {
+            row_of[*limit as usize] = Some(row);
+        }
+        for choice in choices {
+            let flow = self.flow_of[choice as usize];
+            let Some(base) = self.members[flow as usize].base else { continue };
+            let own_row = part.flows.iter().position(|f| *f == flow);
+            let own_row = own_row.map(|at| (part.limits.len() + at) as i32);
+            self.column(&mut model, &row_of, (choice, base), bounds[flow as usize].1, own_row)?;
+            part.columns.push(Column::Choice(choice));
+            self.choices[choice as usize] = Some(BasisStatus::Lower);
+        }
+        part.highs.add_columns(&model)
+    }
+
+    /// Gives flows a row in a part that is solved.
+    fn add_rows(
+        &mut self,
+        part: &mut Part,
+        bounds: &[Bound],
+        flows: Vec<u32>,
+    ) -> Result<(), SolveError> {
+        let mut columns_of: Vec<Vec<i32>> = vec![Vec::new(); flows.len()];
+        for (column, at) in part.columns.iter().zip(0..) {
+            let flow = match column {
+                Column::Choice(choice) => self.flow_of[*choice as usize],
+                Column::Refused(flow) => *flow,
+            };
+            if let Ok(row) = flows.binary_search(&flow) {
+                columns_of[row].push(at);
+            }
+        }
+        let limits: Vec<Bound> =
+            flows.iter().map(|f| (f64::NEG_INFINITY, bounds[*f as usize].1)).collect();
+        part.highs.add_rows(&limits, &columns_of)?;
+        for flow in flows {
+            self.members[flow as usize].row = Some(BasisStatus::Basic);
+            part.flows.push(flow);
+        }
+        Ok(())
+    }
+
+    /// Gives all choices of the flows in the program a column. Returns whether one had none.
+    fn add_all(&mut self) -> bool {
+        let mut any = false;
+        for (member, flow) in self.members.iter().zip(&self.problem.flows) {
+            let Some(base) = member.base else { continue };
+            for choice in flow.choices().filter(|c| *c as u32 != base) {
+                any |= self.choices[choice].is_none();
+                self.choices[choice].get_or_insert(BasisStatus::Lower);
+            }
+        }
+        any
+    }
+
+    /// Adds the column of a choice, given as what it carries instead of the base.
+    fn column(
+        &self,
+        model: &mut Model,
+        row_of: &[Option<i32>],
+        (choice, base): (u32, u32),
+        high: f64,
+        own_row: Option<i32>,
+    ) -> Result<(), SolveError> {
+        begin(model)?;
+        model.costs.push(self.worth[choice as usize] - self.worth[base as usize]);
+        model.columns.push((0.0, high));
+        let (own, instead) = (self.uses.of(choice as usize), self.uses.of(base as usize));
+        let more = own.iter().filter(|r| !instead.contains(r)).map(|r| (*r, 1.0));
+        let fewer = instead.iter().filter(|r| !own.contains(r)).map(|r| (*r, -1.0));
+        for (limit, value) in more.chain(fewer) {
+            if let Some(row) = row_of[limit as usize] {
+                model.index.push(row);
+                model.value.push(value);
+            }
+        }
+        model.index.extend(own_row);
+        model.value.extend(own_row.map(|_| 1.0));
+        Ok(())
+    }
+
+    fn is_fractional(&self, choices: std::ops::Range<usize>) -> bool {
+        self.choices[choices].contains(&Some(BasisStatus::Basic))
+    }
+
+    /// Gives each resource that `shares` overload a row, and takes in the flows that it affects.
+    /// Returns whether there are any.
+    fn extend(&mut self, shares: &[f64], prices: &Prices) -> bool {
+        let mut load = vec![0.0; self.capacity.len()];
+        for (choice, share) in shares.iter().enumerate().filter(|s| *s.1 != 0.0) {
+            for row in self.uses.of(choice) {
+                load[*row as usize] += share;
+            }
+        }
+        let mut more = false;
+        for (row, load) in load.into_iter().enumerate() {
+            if load > self.capacity[row] + OVERLOAD && self.limits[row].is_none() {
+                self.limits[row] = Some(BasisStatus::Basic);
+                more = true;
+            }
+        }
+        if more {
+            for (at, flow) in self.problem.flows.iter().enumerate() {
+                let ranked = &self.ranked[flow.choices()];
+                let Some(best) = ranked.first() else { continue };
+                let uses = self.uses.of(*best as usize);
+                if self.members[at].base.is_some()
+                    || uses.iter().all(|r| self.limits[*r as usize].is_none())
+                {
+                    continue;
+                }
+                self.members[at].base = Some(*best);
+                let mut others: Vec<(f64, u32)> =
+                    ranked[1..].iter().map(|c| (self.gain(*c, prices), *c)).collect();
+                others.sort_by(|a, b| b.0.total_cmp(&a.0));
+                for (_, choice) in others.into_iter().take(FIRST_COLUMNS) {
+                    self.choices[choice as usize] = Some(BasisStatus::Lower);
+                }
+            }
+        }
+        more
+    }
+
+    /// Builds the part with all its rows and the last basis.
+    fn build(&self, bounds: &[Bound]) -> Result<Part, SolveError> {
+        let limits: Vec<u32> = numbers(self.limits.iter().map(Option::is_some));
+        let mut row_of = vec![None; self.capacity.len()];
+        for (limit, row) in limits.iter().zip(0..) {
+            row_of[*limit as usize] = Some(row);
+        }
+        let rows =
+            |choice: u32| self.uses.of(choice as usize).iter().filter_map(|r| row_of[*r as usize]);
+        let flows: Vec<u32> = numbers(self.members.iter().map(|m| m.row.is_some()));
+        let mut left: Vec<f64> = limits.iter().map(|l| self.capacity[*l as usize]).collect();
+        let (mut model, mut columns) = (Model::default(), Vec::new());
+        let mut status = Vec::new();
+        let mut flow_row = limits.len() as i32;
+        for ((at, member), flow) in self.members.iter().enumerate().zip(&self.problem.flows) {
+            let Some(base) = member.base else { continue };
+            let (low, high) = bounds[at];
+            let own_row = member.row.map(|_| {
+                flow_row += 1;
+                flow_row - 1
+            });
+            let base_rows: Vec<i32> = rows(base).collect();
+            for row in &base_rows {
+                left[*row as usize] -= high;
+            }
+            for choice in flow.choices() {
+                let Some(last) = self.choices[choice] else { continue };
+                let choice = choice as u32;
+                self.column(&mut model, &row_of, (choice, base), high, own_row)?;
+                columns.push(Column::Choice(choice));
+                status.push(last);
+            }
+            if high > low {
+                begin(&mut model)?;
+                model.costs.push(-self.worth[base as usize]);
+                model.columns.push((0.0, high - low));
+                model.index.extend(&base_rows);
+                model.value.extend(base_rows.iter().map(|_| -1.0));
+                model.index.extend(own_row);
+                model.value.extend(own_row.map(|_| 1.0));
+                columns.push(Column::Refused(at as u32));
+                status.push(member.refused);
+            }
+        }
+        model.rows = left.into_iter().map(|l| (f64::NEG_INFINITY, l)).collect();
+        model.rows.extend(flows.iter().map(|f| (f64::NEG_INFINITY, bounds[*f as usize].1)));
+        let mut row_status: Vec<BasisStatus> =
+            limits.iter().filter_map(|l| self.limits[*l as usize]).collect();
+        row_status.extend(flows.iter().filter_map(|f| self.members[*f as usize].row));
+        square(&mut status, &mut row_status);
+        let mut highs = Highs::new(&model)?;
+        highs.begin(&status, &row_status)?;
+        Ok(Part { highs, columns, limits, flows })
+    }
+}
+
+/// Begins the next column of a model.
+fn begin(model: &mut Model) -> Result<(), SolveError> {
+    model.start.push(i32::try_from(model.index.len()).map_err(|_| SolveError::TooLarge)?);
+    Ok(())
+}
+
+/// Returns the indices where `of` is true.
+fn numbers(of: impl Iterator<Item = bool>) -> Vec<u32> {
+    of.zip(0..).filter(|(holds, _)| *holds).map(|(_, at)| at).collect()
+}
+
+/// Makes the number of basic variables that of the rows.
+///
+/// It differs where a basic column has gone, because its flow can no longer be refused anything.
+fn square(columns: &mut [BasisStatus], rows: &mut [BasisStatus]) {
+    let basic = |of: &[BasisStatus]| of.iter().filter(|s| **s == BasisStatus::Basic).count();
+    let (have, want) = (basic(columns) + basic(rows), rows.len());
+    if have > want {
+        // Every flow is at its base, and every row is slack.
+        columns.fill(BasisStatus::Lower);
+        rows.fill(BasisStatus::Basic);
+    }
+    let free = rows.iter_mut().filter(|s| **s != BasisStatus::Basic);
+    free.take(want.saturating_sub(have)).for_each(|s| *s = BasisStatus::Basic);
 }
 
 /// Returns the row of each resource that may be overloaded, and the limits of the rows. A resource

@@ -171,6 +171,18 @@ impl Problem {
         restricted
     }
 
+    /// Returns the problem of some flows alone, with a `share` of every capacity.
+    pub fn part(&self, keep: impl Fn(usize) -> bool, share: f64) -> Self {
+        let mut part = Self { flows: Vec::new(), choices: Vec::new(), ..self.clone() };
+        for (_, flow) in self.flows.iter().enumerate().filter(|(at, _)| keep(*at)) {
+            let first = part.choices.len() as u32;
+            part.choices.extend_from_slice(&self.choices[flow.choices()]);
+            part.flows.push(Flow { first, last: part.choices.len() as u32, ..*flow });
+        }
+        part.resources.iter_mut().for_each(|r| r.capacity *= share);
+        part
+    }
+
     /// Cuts each flow into one flow for each choice that it uses by `shares`, a rate for each
     /// choice.
     ///
