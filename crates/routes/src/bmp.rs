@@ -1,0 +1,338 @@
+//! One router's BMP session (RFC 7854): its octets in, changes of the table out.
+//!
+//! The caller owns the connection and the clock. It gives a [`Session`] what it receives, and
+//! closes it when the connection ends, when [`Session::receive`] returns an error, or when the
+//! session is [stuck](Session::is_stuck). Closing withdraws all routes that the session brought.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv6Addr};
+use std::time::Duration;
+
+use crate::Malformed;
+use crate::attributes::{Encoding, decode};
+use crate::nlri::{Family, prefixes};
+use crate::octets::Octets;
+use crate::table::{PeerId, Table};
+
+/// The longest message that is read, in octets. A BGP message has at most 65 535 (RFC 8654), and
+/// a peer's start has two of them.
+pub const LONGEST_MESSAGE: usize = 200_000;
+/// The most that is waited for octets of a router before its session counts as stuck. BMP has no
+/// keepalives, but routers send statistics every minute or few minutes.
+pub const SILENCE: Duration = Duration::from_secs(600);
+
+const VERSION: u8 = 3;
+const HEADER: usize = 6;
+
+/// Why a session must be closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BmpError {
+    /// The octets are not BMP version 3.
+    #[error("the router speaks BMP version {0}, or no BMP: version 3 is needed")]
+    Version(u8),
+    /// A message has an impossible length.
+    #[error("a message of {0} octets is longer than any real one, or shorter than its header")]
+    Length(u32),
+    /// The router ended the session.
+    #[error("the router ended the session")]
+    Terminated,
+}
+
+/// What a session has done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// The messages, of all types.
+    pub messages: u64,
+    /// The routes that were announced.
+    pub announced: u64,
+    /// The routes that were withdrawn, by themselves.
+    pub withdrawn: u64,
+    /// The messages that could not be read. Routes with a wrong attribute are withdrawn (RFC 7606).
+    pub malformed: u64,
+    /// The messages about peers that the router has not announced, or for which the table has no
+    /// room.
+    pub unknown: u64,
+    /// The messages about routes that the router sends to its peers (RFC 8671), which are no
+    /// routes of the network.
+    pub outgoing: u64,
+}
+
+/// What makes a peer one of its own: type, distinguisher, address, and whether routes are those
+/// after the router's policy.
+type Key = (u8, [u8; 8], Ipv6Addr, bool);
+
+#[derive(Clone, Copy, Debug)]
+struct Up {
+    id: PeerId,
+    add_path: [bool; 2],
+}
+
+/// The session of one router.
+#[derive(Debug)]
+pub struct Session {
+    router: String,
+    buffer: Vec<u8>,
+    peers: BTreeMap<Key, Up>,
+    counts: Counts,
+    last: Duration,
+}
+
+impl Session {
+    /// Creates the session of `router` at the time `now`, on any clock.
+    pub fn new(router: &str, now: Duration) -> Self {
+        Self {
+            router: router.to_owned(),
+            buffer: Vec::new(),
+            peers: BTreeMap::new(),
+            counts: Counts::default(),
+            last: now,
+        }
+    }
+
+    /// Returns what the session has done so far.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Returns the number of peers that are up.
+    pub fn peers(&self) -> usize {
+        self.peers.len()
+    }
+
+    /// Whether nothing came from the router for longer than [`SILENCE`].
+    pub fn is_stuck(&self, now: Duration) -> bool {
+        now.saturating_sub(self.last) > SILENCE
+    }
+
+    /// Withdraws all routes of this session.
+    pub fn close(&mut self, table: &mut Table) {
+        for up in std::mem::take(&mut self.peers).into_values() {
+            table.remove_peer(up.id);
+        }
+        self.buffer = Vec::new();
+    }
+
+    /// Takes octets from the router, in pieces of any size.
+    ///
+    /// # Errors
+    /// If the session must be closed; the octets after that place are lost.
+    pub fn receive(
+        &mut self,
+        now: Duration,
+        octets: &[u8],
+        table: &mut Table,
+    ) -> Result<(), BmpError> {
+        self.last = now;
+        self.buffer.extend_from_slice(octets);
+        let buffer = std::mem::take(&mut self.buffer);
+        let mut rest = &buffer[..];
+        while let Some((message, after)) = split(rest)? {
+            rest = after;
+            self.counts.messages += 1;
+            match self.message(message, table) {
+                Ok(true) => {}
+                Ok(false) => return Err(BmpError::Terminated),
+                Err(_) => self.counts.malformed += 1,
+            }
+        }
+        self.buffer = rest.to_vec();
+        Ok(())
+    }
+
+    /// Handles a message. Returns whether the session continues.
+    fn message(&mut self, message: &[u8], table: &mut Table) -> Result<bool, Malformed> {
+        let mut octets = Octets(&message[HEADER..]);
+        match message[HEADER - 1] {
+            0 => self.monitoring(octets, table)?,
+            2 => {
+                let (header, _) = PeerHeader::read(&mut octets)?;
+                // Routes before and after policy are in one BGP session, which has ended.
+                for policy in [false, true] {
+                    let key = (header.0, header.1, header.2, policy);
+                    if let Some(up) = self.peers.remove(&key) {
+                        table.remove_peer(up.id);
+                    }
+                }
+            }
+            3 => self.up(octets, table)?,
+            5 => return Ok(false),
+            // Statistics, the router's description and mirrored messages have no routes.
+            _ => {}
+        }
+        Ok(true)
+    }
+
+    /// Handles the start of a peer, whose two OPEN messages tell whether it uses path identifiers.
+    fn up(&mut self, mut octets: Octets<'_>, table: &mut Table) -> Result<(), Malformed> {
+        let (key, peer) = PeerHeader::read(&mut octets)?;
+        if peer.outgoing {
+            self.counts.outgoing += 1;
+            return Ok(());
+        }
+        octets.take(20)?;
+        let (sent, received) = (open(&mut octets)?, open(&mut octets)?);
+        // The router's 1 and 3 are "can receive", the peer's 2 and 3 "can send" (RFC 7911, 4).
+        let both = |family: usize| sent[family] & 1 != 0 && received[family] & 2 != 0;
+        let add_path = [both(0), both(1)];
+        for policy in [false, true] {
+            if let Some(old) = self.peers.remove(&(key.0, key.1, key.2, policy)) {
+                table.remove_peer(old.id);
+            }
+        }
+        // A router that sends routes after its policy announces the peer once, with either flag.
+        match table.add_peer(&self.router, peer.address, peer.asn) {
+            Ok(id) => {
+                self.peers.insert((key.0, key.1, key.2, false), Up { id, add_path });
+            }
+            Err(_) => self.counts.unknown += 1,
+        }
+        Ok(())
+    }
+
+    /// Returns the peer of a message. Routes after policy are kept apart from those before it.
+    fn peer(&mut self, key: Key, peer: PeerHeader, table: &mut Table) -> Option<Up> {
+        if let Some(up) = self.peers.get(&key) {
+            return Some(*up);
+        }
+        let before = *self.peers.get(&(key.0, key.1, key.2, false))?;
+        let id = table.add_peer(&self.router, peer.address, peer.asn).ok()?;
+        let up = Up { id, ..before };
+        self.peers.insert(key, up);
+        Some(up)
+    }
+
+    fn monitoring(&mut self, mut octets: Octets<'_>, table: &mut Table) -> Result<(), Malformed> {
+        let (key, header) = PeerHeader::read(&mut octets)?;
+        if header.outgoing {
+            self.counts.outgoing += 1;
+            return Ok(());
+        }
+        let Some(up) = self.peer(key, header, table) else {
+            self.counts.unknown += 1;
+            return Ok(());
+        };
+        let mut update = bgp(&mut octets, 2)?;
+        let encoding =
+            Encoding { short_as: header.short_as, add_path: up.add_path, abbreviated: false };
+        let length = update.u16()?;
+        let gone = update.part(usize::from(length))?;
+        let mut withdrawn = prefixes(gone, Family::V4, up.add_path[0])?;
+        let length = update.u16()?;
+        let decoded = decode(update.part(usize::from(length))?, encoding)?;
+        let mut announced = prefixes(update, Family::V4, up.add_path[0])?;
+        announced.extend(decoded.announced);
+        withdrawn.extend(decoded.withdrawn);
+        if let Some(error) = decoded.error {
+            withdrawn.extend(announced);
+            for (net, id) in withdrawn {
+                table.withdraw(up.id, net, id);
+            }
+            return Err(error);
+        }
+        for (net, id) in withdrawn {
+            self.counts.withdrawn += u64::from(table.withdraw(up.id, net, id));
+        }
+        if !announced.is_empty() {
+            let attributes = table.share(decoded.attributes);
+            for (net, id) in announced {
+                table.announce(up.id, net, id, &attributes);
+                self.counts.announced += 1;
+            }
+            table.release(attributes);
+        }
+        Ok(())
+    }
+}
+
+/// A message, and the octets after it.
+type Split<'a> = (&'a [u8], &'a [u8]);
+
+/// Splits a whole message from the front, if there is one.
+fn split(octets: &[u8]) -> Result<Option<Split<'_>>, BmpError> {
+    let Some(version) = octets.first() else { return Ok(None) };
+    if *version != VERSION {
+        return Err(BmpError::Version(*version));
+    }
+    let Some([_, a, b, c, d, _]) = octets.first_chunk::<HEADER>() else { return Ok(None) };
+    let length = u32::from_be_bytes([*a, *b, *c, *d]);
+    if !(HEADER..=LONGEST_MESSAGE).contains(&(length as usize)) {
+        return Err(BmpError::Length(length));
+    }
+    Ok(octets.split_at_checked(length as usize))
+}
+
+/// The header of messages about one peer (RFC 7854, section 4.2).
+#[derive(Clone, Copy, Debug)]
+struct PeerHeader {
+    address: IpAddr,
+    asn: u32,
+    short_as: bool,
+    outgoing: bool,
+}
+
+impl PeerHeader {
+    fn read(octets: &mut Octets<'_>) -> Result<(Key, Self), Malformed> {
+        let (kind, flags) = (octets.u8()?, octets.u8()?);
+        let mut distinguisher = [0; 8];
+        distinguisher.copy_from_slice(octets.take(8)?);
+        let raw = octets.v6()?;
+        let asn = octets.u32()?;
+        octets.take(12)?;
+        let [.., a, b, c, d] = raw.octets();
+        let address = if flags & 0x80 != 0 { raw.into() } else { IpAddr::from([a, b, c, d]) };
+        // The flags of a router's own table (type 3, RFC 9069) have another meaning.
+        let own = kind == 3;
+        let header = Self {
+            address,
+            asn,
+            short_as: !own && flags & 0x20 != 0,
+            outgoing: !own && flags & 0x10 != 0,
+        };
+        Ok(((kind, distinguisher, raw, !own && flags & 0x40 != 0), header))
+    }
+}
+
+/// Takes a BGP message of a type, without its header (RFC 4271, section 4.1).
+fn bgp<'a>(octets: &mut Octets<'a>, wanted: u8) -> Result<Octets<'a>, Malformed> {
+    octets.take(16)?;
+    let (length, kind) = (octets.u16()?, octets.u8()?);
+    let body = usize::from(length).checked_sub(19).ok_or(Malformed::Header)?;
+    let body = octets.part(body)?;
+    if kind == wanted { Ok(body) } else { Err(Malformed::Header) }
+}
+
+/// Reads an OPEN message. Returns what it says about path identifiers of IPv4 and IPv6.
+fn open(octets: &mut Octets<'_>) -> Result<[u8; 2], Malformed> {
+    let mut body = bgp(octets, 1)?;
+    body.take(9)?;
+    let mut length = usize::from(body.u8()?);
+    let mut extended = false;
+    // Extended lengths of parameters (RFC 9072).
+    if length == 255 && body.0.first() == Some(&255) {
+        body.u8()?;
+        length = usize::from(body.u16()?);
+        extended = true;
+    }
+    let mut parameters = body.part(length)?;
+    let mut add_path = [0; 2];
+    while !parameters.is_empty() {
+        let kind = parameters.u8()?;
+        let length =
+            if extended { usize::from(parameters.u16()?) } else { usize::from(parameters.u8()?) };
+        let mut capabilities = parameters.part(length)?;
+        while kind == 2 && !capabilities.is_empty() {
+            let (code, length) = (capabilities.u8()?, capabilities.u8()?);
+            let mut value = capabilities.part(usize::from(length))?;
+            while code == 69 && !value.is_empty() {
+                let (afi, safi, mode) = (value.u16()?, value.u8()?, value.u8()?);
+                if let Some(family) = Family::of(afi, safi) {
+                    add_path[usize::from(family == Family::V6)] = mode;
+                }
+            }
+        }
+    }
+    Ok(add_path)
+}
+
+#[cfg(test)]
+mod tests;
