@@ -2,7 +2,8 @@
 
 use crate::lp::SolveError;
 use crate::lp::highs::{BasisStatus, Highs, Model};
-use crate::lp::packing::{Bound, limiting, unlimited, worth as worth_of};
+use crate::lp::packing::Bound;
+use crate::lp::shape::{limiting, unlimited, worth as worth_of};
 use crate::problem::Problem;
 
 /// Returns a rate for each choice that maximises the worth of all filled bins.

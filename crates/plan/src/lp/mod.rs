@@ -4,6 +4,7 @@ mod binned;
 mod highs;
 mod packing;
 mod plain;
+mod shape;
 mod single;
 
 pub(crate) use binned::binned;

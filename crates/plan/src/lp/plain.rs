@@ -3,7 +3,8 @@
 
 use crate::lp::SolveError;
 use crate::lp::highs::{Highs, Model};
-use crate::lp::packing::{Bound, limiting};
+use crate::lp::packing::Bound;
+use crate::lp::shape::limiting;
 use crate::problem::Problem;
 
 /// Returns the rates with the highest sum, each flow within its bound: a rate for each choice.

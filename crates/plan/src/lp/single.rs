@@ -2,7 +2,7 @@
 
 use crate::lp::SolveError;
 use crate::lp::highs::{Highs, Model};
-use crate::lp::packing::limiting;
+use crate::lp::shape::limiting;
 use crate::problem::Problem;
 
 /// The most choices for the exact search, about those of a network of 25 routers. Beyond, the
