@@ -53,6 +53,21 @@ pub struct Route {
     pub attributes: Arc<Attributes>,
 }
 
+/// Returns the best of a prefix's routes: that of the highest local preference, which is 100 by
+/// default, and of those the one with the shortest AS path.
+///
+/// Of equally good routes the one of the first peer is taken. BGP would go on to compare
+/// discriminators and distances inside the network (RFC 4271, section 9.1.2.2), which depend on the
+/// router that decides.
+pub fn best(routes: &[Route]) -> Option<&Route> {
+    let rank = |route: &&Route| {
+        let preference = route.attributes.local_preference.unwrap_or(100);
+        let length = route.attributes.path.len();
+        (std::cmp::Reverse(preference), length, route.peer, route.path_id)
+    };
+    routes.iter().min_by_key(rank)
+}
+
 /// Why the table takes no more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the table is full")]

@@ -6,6 +6,7 @@ mod exporters;
 mod gml;
 mod graphml;
 mod gravity;
+mod learned;
 mod node_link;
 mod prefixes;
 mod providers;
@@ -20,6 +21,7 @@ pub use exporters::{Exporter, Exporters, MOST_EXPORTERS, MOST_INTERFACES, Place,
 pub use gml::gml;
 pub use graphml::graphml;
 pub use gravity::gravity;
+pub use learned::{Learned, learned};
 pub use node_link::node_link;
 pub use prefixes::{Users, prefixes};
 pub use providers::{ProviderFile, providers};
