@@ -1,11 +1,12 @@
 //! Loads a synthetic full table from MRT, then takes an update storm by BMP, and prints times and
 //! memory.
 //!
-//! `cargo run --release -p forebay-routes --example full_table -- [ROUTES] [UPDATES]`
+//! `cargo run --release -p forebay-routes --example full_table -- [RECORDS] [UPDATES]`
 //!
 //! Prefix lengths are about those of the global IPv4 table, of which three fifths are /24. AS paths
 //! have two to nine members, mostly four or five, and about six prefixes share one path. Both are
-//! rounded from public statistics of the global table, and are no measurement.
+//! rounded from public statistics of the global table, and are no measurement. A tenth of
+//! the records repeats a prefix.
 
 use std::error::Error;
 use std::io::Read;
@@ -47,7 +48,8 @@ fn prefix(number: u64) -> Vec<u8> {
         }
         percent -= share;
     }
-    // Consecutive numbers of /24s, from 1.0.0.0 on, so that no two prefixes are the same.
+    // Consecutive numbers of /24s, from 1.0.0.0 on. Shorter prefixes have several numbers, so a
+    // tenth of the records repeats a prefix.
     let address = ((1 << 24) + (number << 8)) as u32 & (u32::MAX << (32 - u32::from(bits)));
     let mut octets = vec![bits];
     octets.extend(&address.to_be_bytes()[..usize::from(bits).div_ceil(8)]);
