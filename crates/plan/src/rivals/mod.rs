@@ -1,5 +1,6 @@
 //! Published methods of others that divide capacity fairly, to be compared with
-//! [`allocate`](crate::allocate). They are written from the papers' descriptions.
+//! [`allocate`](crate::allocate). They are written after what is known of them, and
+//! the authors' own code may do better.
 //!
 //! All of them ignore floors, since none of the papers has any, and use the same solver.
 
@@ -15,17 +16,17 @@ pub use waterfill::{ITERATIONS, adaptive};
 /// A published method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rival {
-    /// SWAN's approximate max-min fairness (C.-Y. Hong et al., SIGCOMM 2013, section 4.3): one
+    /// SWAN's approximate max-min fairness (C.-Y. Hong et al., SIGCOMM 2013): one
     /// whole program for each step, with the steps of [`Wba`].
     Swan,
-    /// Geometric binning (P. Namyar et al., NSDI 2024, section 3): SWAN's steps in one program.
+    /// Geometric binning (P. Namyar et al., NSDI 2024): SWAN's steps in one program.
     Geometric,
     /// The adaptive water-filler of the same paper, which needs no solver.
     Waterfiller,
     /// The equi-depth binner of the same paper: one program like geometric binning, with bins that
     /// the water-filler's rates fill equally.
     EquiDepth,
-    /// POP (D. Narayanan et al., SOSP 2021, section 3): the flows in [`PARTS`] random parts, each
+    /// POP (D. Narayanan et al., SOSP 2021): the flows in [`PARTS`] random parts, each
     /// with its part of every capacity, solved by SWAN's method.
     Pop,
     /// The plain max-min program: the highest multiple of their weights that all flows can get,
