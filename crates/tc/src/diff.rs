@@ -103,7 +103,7 @@ fn is_set(found: &Found, class: &Class) -> bool {
 
 /// Whether `id` belongs to the queue of a bundle that the plan no longer has.
 fn bundle_is_gone(plan: &Plan, id: Handle) -> bool {
-    id.major() >= Handle::of_queue(plan.bundles.len()).major()
+    id.queue().is_some_and(|number| !plan.bundles.contains_key(&number))
 }
 
 #[cfg(test)]
@@ -116,7 +116,16 @@ mod tests {
     use crate::{BundleQueues, Device, Discipline, Features, FifoLimit, encode};
 
     fn plan(bundles: &[&[Discipline]]) -> Plan {
-        let bundle = |c: &&[Discipline]| BundleQueues { name: "b".to_owned(), classes: c.to_vec() };
+        let all: Vec<_> = bundles.iter().copied().enumerate().collect();
+        numbered(&all)
+    }
+
+    fn numbered(bundles: &[(usize, &[Discipline])]) -> Plan {
+        let bundle = |(number, classes): &(usize, &[Discipline])| BundleQueues {
+            number: *number,
+            name: "b".to_owned(),
+            classes: classes.to_vec(),
+        };
         let bundles: Vec<BundleQueues> = bundles.iter().map(bundle).collect();
         Plan::new(&bundles, &Features::of(&["htb", "pfifo", "fq_codel"])).unwrap()
     }
@@ -217,6 +226,18 @@ mod tests {
         assert_eq!(
             grown,
             ["make class fb0:3", "make qdisc 1002: below fb0:3, pfifo limit 7 packets"]
+        );
+    }
+
+    #[test]
+    fn bundles_keep_their_numbers_when_one_between_them_goes() {
+        let three: [(usize, &[Discipline]); 3] = [(0, &[fifo(7)]), (1, &[SFQ]), (2, &[CODEL])];
+        let found = made(&numbered(&three));
+        assert_eq!(changes(&found, &numbered(&[three[0], three[2]])), ["delete class fb0:2"]);
+        let two = made(&numbered(&[three[0], three[2]]));
+        assert_eq!(
+            changes(&two, &numbered(&[three[0], (1, &[fifo(9)]), three[2]])),
+            ["make class fb0:2", "make qdisc 1001: below fb0:2, pfifo limit 9 packets"]
         );
     }
 

@@ -62,6 +62,17 @@ pub enum Error {
         /// The largest number.
         max: usize,
     },
+    /// A running tree has no room for more bundles, or for more leaves.
+    #[error("the running process has no room for so many bundles or queues: restart it")]
+    NoRoom,
+    /// A running tree lacks the program for the classes of a bundle.
+    #[error(
+        "the running process cannot load the program for {classes} classes with a queue for each flow: restart it"
+    )]
+    NoProgram {
+        /// The number of classes.
+        classes: u8,
+    },
     /// A bundle has more classes than HTB has priorities.
     #[error("bundle {bundle} has {classes} classes; the kernel's HTB has {max} priorities")]
     TooManyClasses {

@@ -2,6 +2,7 @@
 //! does not list those that it loads on demand.
 
 use std::collections::BTreeSet;
+use std::sync::OnceLock;
 use std::thread;
 
 use crate::encode::{self, CREATE};
@@ -26,9 +27,20 @@ impl Features {
     /// Finds the features of the running kernel. Each kind is tried on the loopback interface of a
     /// new network namespace, so that no existing interface changes.
     ///
+    /// A process finds them once: later it may have given up the rights for it.
+    ///
     /// # Errors
     /// If this process may not create a namespace and queues.
     pub fn probe() -> Result<Self, Error> {
+        static KNOWN: OnceLock<Features> = OnceLock::new();
+        if let Some(known) = KNOWN.get() {
+            return Ok(known.clone());
+        }
+        let found = Self::find()?;
+        Ok(KNOWN.get_or_init(|| found).clone())
+    }
+
+    fn find() -> Result<Self, Error> {
         thread::scope(|scope| {
             let probe = scope.spawn(|| {
                 // SAFETY: takes a flag, and changes the network namespace of this thread alone,

@@ -1,5 +1,7 @@
 //! The plan of a sendbox's tree, computed from its bundles and the kernel's features.
 
+use std::collections::BTreeMap;
+
 use forebay_units::Bytes;
 
 use crate::handle::MAX_FLOWS;
@@ -8,6 +10,8 @@ use crate::{Discipline, Error, Features, FifoLimit, Handle, MAX_BUNDLES};
 /// The queues of a bundle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BundleQueues {
+    /// The number of the bundle, which it keeps for life.
+    pub number: usize,
     /// The name of the bundle.
     pub name: String,
     /// The discipline of its queue, or of each class of strict priority, the most urgent first.
@@ -17,8 +21,12 @@ pub struct BundleQueues {
 /// The tree of a sendbox on one device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// The names of the bundles, by number.
-    pub bundles: Vec<String>,
+    /// The names of the bundles, by number. Not every number has a bundle.
+    pub bundles: BTreeMap<usize, String>,
+    /// Numbers below this one can have bundles in plans that follow this one.
+    pub(crate) room: usize,
+    /// The leaves of a class whose flows have leaves.
+    flows: u16,
     /// The parts of the tree in an order in which they can be created. The filter that sends
     /// packets into the tree is the last: until then all packets pass unshaped.
     pub objects: Vec<Object>,
@@ -112,6 +120,13 @@ pub(crate) const PRIORITIES: usize = 8;
 /// names for qdiscs without a given name, and looks them up in 16 lists.
 const MAX_LEAVES: usize = 16_384;
 
+/// The largest number of leaves while a sendbox runs, whose number of leaves for each class is
+/// fixed.
+const MORE_LEAVES: usize = MAX_LEAVES + MAX_LEAVES / 2;
+
+/// The least number of bundles for which a running sendbox has room.
+const LEAST_ROOM: usize = 64;
+
 /// The largest number of entries in the table that maps flows to leaves: 8 MiB.
 const MAX_ENTRIES: usize = 1 << 20;
 
@@ -130,21 +145,45 @@ impl Plan {
     /// If there are too many bundles or classes, or the kernel has neither a discipline nor a
     /// replacement for it.
     pub fn new(bundles: &[BundleQueues], features: &Features) -> Result<Self, Error> {
-        features.require("htb")?;
         let (count, max) = (bundles.len(), MAX_BUNDLES);
         if count > max {
             return Err(Error::TooManyBundles { bundles: count, max });
         }
+        let room = (2 * count).clamp(LEAST_ROOM, max);
+        // A kernel with SFQ needs no leaves for flows.
+        let has_sfq = features.require("sfq").is_ok();
+        let flows = if has_sfq { 1 } else { flows(hashed(bundles, features), room) };
+        Self::of(bundles, features, room, flows)
+    }
+
+    /// Plans the tree that follows this one while the sendbox runs: bundles keep their numbers, and
+    /// the parts of bundles that did not change stay as they are.
+    ///
+    /// # Errors
+    /// As [`Self::new`], or if the running sendbox has no room for so many bundles or flows.
+    pub fn next(&self, bundles: &[BundleQueues], features: &Features) -> Result<Self, Error> {
+        let leaves = hashed(bundles, features) * usize::from(self.flows);
+        if bundles.iter().any(|b| b.number >= self.room) || leaves > MORE_LEAVES {
+            return Err(Error::NoRoom);
+        }
+        Self::of(bundles, features, self.room, self.flows)
+    }
+
+    fn of(
+        bundles: &[BundleQueues],
+        features: &Features,
+        room: usize,
+        flows: u16,
+    ) -> Result<Self, Error> {
+        features.require("htb")?;
         let class =
             |id, shape, urgency| Object::Class(Class { id, shape, urgency, quantum: QUANTUM });
         let mut objects = vec![qdisc(Some(Handle::TREE), Handle::ROOT, QdiscKind::Htb)];
-        let ids = (0..count).map(Handle::of_bundle);
+        let ids = bundles.iter().map(|b| Handle::of_bundle(b.number));
         objects.extend(ids.map(|id| class(id, Shape::Bundle, 0)));
-        let hashed = bundles.iter().flat_map(|b| &b.classes);
-        let hashed = hashed.filter(|d| features.lacks(d) && stands_in(d).is_some()).count();
-        let flows = flows(hashed, count);
-        for (index, bundle) in bundles.iter().enumerate() {
-            let (parent, queue) = (Handle::of_bundle(index), Handle::of_queue(index));
+        for bundle in bundles {
+            let number = bundle.number;
+            let (parent, queue) = (Handle::of_bundle(number), Handle::of_queue(number));
             let classes = bundle.classes.len();
             if classes > PRIORITIES {
                 let bundle = bundle.name.clone();
@@ -174,12 +213,22 @@ impl Plan {
             let program = Program::Leaves { classes: classes as u8, masks };
             objects.push(Object::Filter(Filter { parent: queue, program }));
         }
-        if count > 0 {
+        if !bundles.is_empty() {
             let program = Program::Bundles;
             objects.push(Object::Filter(Filter { parent: Handle::TREE, program }));
         }
-        Ok(Self { bundles: bundles.iter().map(|b| b.name.clone()).collect(), objects })
+        let bundles = bundles.iter().map(|b| (b.number, b.name.clone())).collect();
+        Ok(Self { bundles, room, flows, objects })
     }
+}
+
+/// The programs for leaves that later plans may need: those of several classes, and that of one
+/// class whose flows have leaves where the kernel has no SFQ.
+pub(crate) fn later_programs(plan: &Plan) -> impl Iterator<Item = Program> {
+    let several = (2..=PRIORITIES as u8).map(|classes| Program::Leaves { classes, masks: 0 });
+    let masks = u64::from(plan.flows.max(1) - 1);
+    let flows = Program::Leaves { classes: 1, masks };
+    several.chain((masks > 0).then_some(flows))
 }
 
 fn qdisc(handle: Option<Handle>, parent: Handle, kind: QdiscKind) -> Object {
@@ -200,9 +249,15 @@ pub(crate) fn stands_in(discipline: &Discipline) -> Option<Discipline> {
     }
 }
 
+/// Returns the number of classes whose flows have leaves.
+fn hashed(bundles: &[BundleQueues], features: &Features) -> usize {
+    let all = bundles.iter().flat_map(|b| &b.classes);
+    all.filter(|d| features.lacks(d) && stands_in(d).is_some()).count()
+}
+
 /// Returns the number of leaves of each of `hashed` classes whose flows have leaves.
-fn flows(hashed: usize, bundles: usize) -> u16 {
-    let table = MAX_ENTRIES / (bundles.max(1) * PRIORITIES);
+fn flows(hashed: usize, room: usize) -> u16 {
+    let table = MAX_ENTRIES / (room.max(1) * PRIORITIES);
     let most = table.min(MAX_LEAVES / hashed.max(1));
     // The largest power of two within it.
     let power = most.checked_ilog2().map_or(1, |log| 1usize << log);

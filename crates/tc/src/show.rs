@@ -48,7 +48,7 @@ impl Plan {
             } else {
                 format!(" {}", first.id)
             };
-            let of = first.id.bundle().and_then(|i| self.bundles.get(i));
+            let of = first.id.bundle().and_then(|i| self.bundles.get(&i));
             let of = of.map(|name| format!(": bundle {name}")).unwrap_or_default();
             let urgency = match first.shape {
                 Shape::Unlimited => format!(", urgency {}", first.urgency),
@@ -129,8 +129,9 @@ mod tests {
     fn a_plan_is_a_tree() {
         let fifo = Discipline::Fifo { limit: FifoLimit::Packets(100) };
         let sfq = Discipline::Sfq { limit: 600, perturb: None };
-        let bundle = |name: &str, classes| BundleQueues { name: name.to_owned(), classes };
-        let bundles = [bundle("oslo", vec![fifo]), bundle("rome", vec![fifo, sfq])];
+        let bundle =
+            |number, name: &str, classes| BundleQueues { number, name: name.to_owned(), classes };
+        let bundles = [bundle(0, "oslo", vec![fifo]), bundle(1, "rome", vec![fifo, sfq])];
         let plan = Plan::new(&bundles, &Features::of(&["htb", "pfifo"])).unwrap();
         let expected = "\
 qdisc fb0: htb

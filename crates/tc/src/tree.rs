@@ -1,5 +1,6 @@
 //! Installing a plan on a device, and keeping it.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use forebay_units::Rate;
@@ -9,9 +10,10 @@ use crate::encode::{self, CHANGE, CREATE};
 use crate::found::has_filters;
 use crate::lock::Lock;
 use crate::netlink::{Batch, Failure, Netlink, Tc};
+use crate::plan::later_programs;
 use crate::record::Record;
 use crate::{
-    Class, Device, Error, Found, Handle, Object, Plan, Program, Qdisc, QueueCounts, Root, Shape,
+    Class, Device, Error, Filter, Found, Handle, Object, Plan, Program, Qdisc, QueueCounts, Root,
     Statistics, Step, steps,
 };
 
@@ -35,8 +37,8 @@ pub struct Tree {
     socket: Netlink,
     /// The buffer for changes of rates, which is filled a hundred times a second.
     batch: Batch,
-    /// The class of each bundle, with its rate.
-    rates: Vec<(Class, Option<Rate>)>,
+    /// The class of each bundle with its rate, by number; `None` for numbers without a bundle.
+    rates: Vec<Option<(Class, Option<Rate>)>>,
     /// The bundles whose new rate the kernel does not know yet.
     changed: Vec<usize>,
     record: PathBuf,
@@ -79,12 +81,15 @@ impl Tree {
         }
         let batch = Batch::default();
         let (rates, changed) = (rates(&plan, &found), Vec::new());
-        let leaves = Leaves::new(plan.bundles.len());
+        let leaves = Leaves::new(plan.room);
         let mut tree =
             Self { device, plan, socket, batch, rates, changed, record, leaves, _lock: lock };
         let steps = steps(&found, &tree.plan);
         match tree.load(programs).and_then(|()| tree.apply(&steps, programs)) {
-            Ok(()) => Ok((tree, steps)),
+            Ok(()) => {
+                tree.leaves.complete();
+                Ok((tree, steps))
+            }
             Err(e) => {
                 if found.root() != Root::Ours {
                     // The first error says more than one that follows from it.
@@ -101,10 +106,7 @@ impl Tree {
     /// # Errors
     /// As [`Self::install`]; queues of another owner are never replaced here.
     pub fn rebuild(&mut self, programs: &Programs<'_>) -> Result<Vec<Step>, Error> {
-        let found = Found::ask(&mut self.socket, &self.device)?;
-        if let Root::Foreign { kind, handle } = found.root() {
-            return Err(Error::Foreign { device: self.device.name.clone(), kind, handle });
-        }
+        let found = self.found()?;
         self.rates = rates(&self.plan, &found);
         self.changed.clear();
         let steps = steps(&found, &self.plan);
@@ -112,13 +114,48 @@ impl Tree {
         Ok(steps)
     }
 
-    /// Loads all programs of the plan, also those that an adopted tree has already. A repair must
-    /// not load any, since the process may have given up that right.
-    fn load(&mut self, programs: &Programs<'_>) -> Result<(), Error> {
-        for object in &self.plan.objects {
-            if let Object::Filter(filter) = object {
-                self.leaves.get(filter.program, programs)?;
+    /// Changes the tree to `plan`, which follows the present one ([`Plan::next`]). Parts that are
+    /// in both stay, with the packets that wait in them.
+    ///
+    /// # Errors
+    /// As [`Self::rebuild`], or if the tree lacks a program that the plan needs. Then the present
+    /// plan stays in force.
+    pub fn change(&mut self, plan: Plan, programs: &Programs<'_>) -> Result<Vec<Step>, Error> {
+        for program in filters(&plan) {
+            self.leaves.get(program, programs)?;
+        }
+        let found = self.found()?;
+        let steps = changes(&found, &self.plan, &plan);
+        let before = (self.plan.clone(), self.rates.clone());
+        self.rates = rates(&plan, &found);
+        self.changed.clear();
+        self.plan = plan;
+        if let Err(e) = self.apply(&steps, programs) {
+            (self.plan, self.rates) = before;
+            // The first error says more than one that follows from it.
+            let _ = self.rebuild(programs);
+            return Err(e);
+        }
+        Ok(steps)
+    }
+
+    /// Returns the queues that the device has, which must be a sendbox's or the kernel's own.
+    fn found(&mut self) -> Result<Found, Error> {
+        let found = Found::ask(&mut self.socket, &self.device)?;
+        match found.root() {
+            Root::Foreign { kind, handle } => {
+                Err(Error::Foreign { device: self.device.name.clone(), kind, handle })
             }
+            Root::Ours | Root::Default => Ok(found),
+        }
+    }
+
+    /// Loads all programs of the plan and of those that may follow it, also those that an adopted
+    /// tree has already. A repair must not load any, since the process may have given up that
+    /// right.
+    fn load(&mut self, programs: &Programs<'_>) -> Result<(), Error> {
+        for program in filters(&self.plan).chain(later_programs(&self.plan)) {
+            self.leaves.get(program, programs)?;
         }
         Ok(())
     }
@@ -165,7 +202,7 @@ impl Tree {
                 kind.encode(batch);
             }
             Object::Class(class) => {
-                let bundle = class.id.bundle().and_then(|i| self.rates.get(i));
+                let bundle = class.id.bundle().and_then(|i| self.rates.get(i)?.as_ref());
                 let rate = bundle.and_then(|(_, rate)| *rate);
                 encode::class(batch, &self.device, class, rate, flags);
             }
@@ -176,7 +213,7 @@ impl Tree {
     /// Sets the rate of bundle number `bundle`, `None` being no limit. It takes effect at the next
     /// [`Self::flush`].
     pub fn set_rate(&mut self, bundle: usize, rate: Option<Rate>) {
-        let Some((_, there)) = self.rates.get_mut(bundle) else { return };
+        let Some(Some((_, there))) = self.rates.get_mut(bundle) else { return };
         if *there != rate {
             *there = rate;
             self.changed.push(bundle);
@@ -194,7 +231,7 @@ impl Tree {
         self.changed.sort_unstable();
         self.changed.dedup();
         for &bundle in &self.changed {
-            let (class, rate) = &self.rates[bundle];
+            let Some(Some((class, rate))) = self.rates.get(bundle) else { continue };
             let replace = libc::NLM_F_REPLACE;
             encode::class(&mut self.batch, &self.device, class, *rate, replace);
         }
@@ -203,7 +240,7 @@ impl Tree {
         }
         let failures = self.socket.transact(&mut self.batch)?;
         if let Some(failure) = failures.into_iter().next() {
-            let id = self.changed.get(failure.index).map(|b| self.rates[*b].0.id);
+            let id = self.changed.get(failure.index).map(|number| Handle::of_bundle(*number));
             let object = format!("rate of class {}", id.unwrap_or(Handle::TREE));
             return Err(refused(&self.device, object, failure));
         }
@@ -222,7 +259,7 @@ impl Tree {
         let mut batch = Batch::default();
         match self.rates.as_slice() {
             [] => return Ok(()),
-            [(class, _)] => {
+            [Some((class, _))] => {
                 let tc = Tc::of(self.device.index, class.id, Handle(0));
                 // Without the flag the kernel answers only to listeners of notifications.
                 batch.about(libc::RTM_GETTCLASS, libc::NLM_F_ECHO, tc);
@@ -324,14 +361,51 @@ impl Program {
 }
 
 /// Returns the class of each bundle of `plan`, with its rate in `found`.
-fn rates(plan: &Plan, found: &Found) -> Vec<(Class, Option<Rate>)> {
-    let classes = plan.objects.iter().filter_map(|o| match o {
-        Object::Class(c) if c.shape == Shape::Bundle => Some(*c),
-        _ => None,
-    });
+fn rates(plan: &Plan, found: &Found) -> Vec<Option<(Class, Option<Rate>)>> {
     let ours = found.root() == Root::Ours;
     let rate = |id| found.htb_class(id).filter(|_| ours).and_then(|c| c.rate);
-    classes.map(|c| (c, rate(c.id))).collect()
+    let mut rates = vec![None; plan.bundles.keys().max().map_or(0, |last| last + 1)];
+    for object in &plan.objects {
+        if let Object::Class(class) = object
+            && let Some(slot) = class.id.bundle().and_then(|number| rates.get_mut(number))
+        {
+            *slot = Some((*class, rate(class.id)));
+        }
+    }
+    rates
+}
+
+/// Returns the programs of the filters of `plan`.
+fn filters(plan: &Plan) -> impl Iterator<Item = Program> {
+    plan.objects.iter().filter_map(|object| match object {
+        Object::Filter(filter) => Some(filter.program),
+        _ => None,
+    })
+}
+
+/// Computes the steps from `found`, which is as in `before`, to `plan`: filters that are in both
+/// stay too.
+fn changes(found: &Found, before: &Plan, plan: &Plan) -> Vec<Step> {
+    let mut steps = steps(found, plan);
+    let made: BTreeSet<Handle> = steps
+        .iter()
+        .filter_map(|step| match step {
+            Step::Make(Object::Qdisc(qdisc)) => qdisc.handle,
+            _ => None,
+        })
+        .collect();
+    let filter = |object: &Object| match object {
+        Object::Filter(filter) => Some((filter.parent, filter.program)),
+        _ => None,
+    };
+    let old: BTreeMap<Handle, Program> = before.objects.iter().filter_map(filter).collect();
+    steps.retain(|step| match step {
+        Step::Make(Object::Filter(Filter { parent, program })) => {
+            made.contains(parent) || old.get(parent) != Some(program)
+        }
+        _ => true,
+    });
+    steps
 }
 
 /// Converts a failure into an error.

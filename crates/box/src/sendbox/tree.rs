@@ -12,20 +12,21 @@ use crate::config::BundleConfig;
 /// # Errors
 /// If the kernel lacks what a policy needs, or there are too many bundles or classes.
 pub fn plan(bundles: &[BundleConfig], features: &Features) -> Result<Plan, Error> {
-    let bundles: Vec<BundleQueues> = bundles
-        .iter()
-        .map(|bundle| {
-            let policy = &bundle.policy;
-            let classes = policy.classes.iter().map(|class| &class.policy);
-            // Either the bundle has a discipline, or its classes have.
-            let all = std::iter::once(&policy.discipline).chain(classes);
-            BundleQueues {
-                name: bundle.name.clone(),
-                classes: all.filter_map(Discipline::to_tc).collect(),
-            }
-        })
-        .collect();
-    Ok(Plan::new(&bundles, features)?)
+    let bundles = bundles.iter().enumerate().map(|(number, bundle)| queues(number, bundle));
+    Ok(Plan::new(&bundles.collect::<Vec<_>>(), features)?)
+}
+
+/// Returns the queues of `bundle`, which has this number.
+fn queues(number: usize, bundle: &BundleConfig) -> BundleQueues {
+    let policy = &bundle.policy;
+    let classes = policy.classes.iter().map(|class| &class.policy);
+    // Either the bundle has a discipline, or its classes have.
+    let all = std::iter::once(&policy.discipline).chain(classes);
+    BundleQueues {
+        number,
+        name: bundle.name.clone(),
+        classes: all.filter_map(Discipline::to_tc).collect(),
+    }
 }
 
 #[cfg(test)]

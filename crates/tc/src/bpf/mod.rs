@@ -20,15 +20,23 @@ pub struct Programs<'a> {
 #[derive(Debug)]
 pub(crate) struct Leaves {
     bundles: usize,
+    /// Whether no more programs may be loaded, since the process may have given up that right.
+    complete: bool,
     programs: BTreeMap<(u8, u64), OwnedFd>,
     /// The table that maps flows to leaves, of all bundles.
     table: Option<OwnedFd>,
 }
 
 impl Leaves {
-    /// Prepares the programs of a tree of `bundles` bundles. They are loaded when they are needed.
+    /// Prepares the programs of a tree whose bundles have numbers below `bundles`. They are loaded
+    /// when they are needed.
     pub(crate) fn new(bundles: usize) -> Self {
-        Self { bundles, programs: BTreeMap::new(), table: None }
+        Self { bundles, complete: false, programs: BTreeMap::new(), table: None }
+    }
+
+    /// Loads no more programs from now on.
+    pub(crate) fn complete(&mut self) {
+        self.complete = true;
     }
 
     /// Returns the descriptor of `program`, which `given` has if the caller has loaded it.
@@ -42,6 +50,9 @@ impl Leaves {
         };
         if let Some(fd) = self.programs.get(&(classes, masks)) {
             return Ok(fd.as_raw_fd());
+        }
+        if self.complete {
+            return Err(Error::NoProgram { classes });
         }
         let most = masks.to_le_bytes().into_iter().max().unwrap_or(0);
         let table = match &self.table {

@@ -12,7 +12,11 @@ fn plan(bundles: &[&[Discipline]], kinds: &[&'static str]) -> Result<Plan, Error
     let bundles: Vec<BundleQueues> = bundles
         .iter()
         .enumerate()
-        .map(|(i, classes)| BundleQueues { name: format!("b{i}"), classes: classes.to_vec() })
+        .map(|(number, classes)| BundleQueues {
+            number,
+            name: format!("b{number}"),
+            classes: classes.to_vec(),
+        })
         .collect();
     Plan::new(&bundles, &Features::of(kinds))
 }
@@ -77,6 +81,35 @@ fn a_thousand_bundles_share_the_leaves() {
     let of_all = [64, 65, 16_384, 0].map(|bundles| flows(bundles, bundles));
     assert_eq!(of_all, [256, 128, 1, 256]);
     assert_eq!((flows(1, 512), flows(1, 513), flows(1, 16_384)), (256, 128, 8), "one of many");
+}
+
+#[test]
+fn a_running_tree_grows_within_its_room_and_keeps_its_leaves() {
+    let bundle = |number, discipline| BundleQueues {
+        number,
+        name: format!("b{number}"),
+        classes: vec![discipline],
+    };
+    let features = Features::of(HERE);
+    let first = Plan::new(&[bundle(0, SFQ), bundle(1, FIFO)], &features).unwrap();
+    let next = |bundles: &[BundleQueues]| first.next(bundles, &features);
+    let other = next(&[bundle(63, FIFO), bundle(1, FIFO)]).unwrap();
+    assert_eq!(other.bundles.keys().copied().collect::<Vec<_>>(), [1, 63]);
+    let kept = first.objects.iter().filter(|o| other.objects.contains(o)).count();
+    // The root, its filter, and the class of the bundle that stays with its queue.
+    assert_eq!(kept, 4);
+    assert!(matches!(next(&[bundle(64, FIFO)]), Err(Error::NoRoom)));
+    let many: Vec<_> = (0..64).map(|number| bundle(number, SFQ)).collect();
+    assert_eq!(next(&many).unwrap().objects.len(), 2 + 64 * (3 + 2 * 256));
+    // Each with two classes has more leaves than the kernel has names for.
+    let twice: Vec<_> =
+        many.into_iter().map(|b| BundleQueues { classes: vec![SFQ, SFQ], ..b }).collect();
+    assert!(matches!(next(&twice), Err(Error::NoRoom)));
+    let programs: Vec<_> = later_programs(&first).collect();
+    assert_eq!(programs.len(), 8);
+    assert_eq!(programs.last(), Some(&Program::Leaves { classes: 1, masks: 255 }));
+    let stock = Plan::new(&[bundle(0, SFQ)], &Features::of(STOCK)).unwrap();
+    assert_eq!(later_programs(&stock).count(), 7);
 }
 
 #[test]

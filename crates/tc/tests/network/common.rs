@@ -121,7 +121,11 @@ pub(crate) fn plan(bundles: &[&[Discipline]]) -> Plan {
     let bundles: Vec<BundleQueues> = bundles
         .iter()
         .enumerate()
-        .map(|(i, classes)| BundleQueues { name: format!("b{i}"), classes: classes.to_vec() })
+        .map(|(number, classes)| BundleQueues {
+            number,
+            name: format!("b{number}"),
+            classes: classes.to_vec(),
+        })
         .collect();
     Plan::new(&bundles, &Features::probe().unwrap()).unwrap()
 }

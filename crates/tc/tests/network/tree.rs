@@ -8,8 +8,8 @@ use forebay_test_skip::{Need, skip};
 
 use crate::common::{ByAddress, Network, WAN, fifo, has_root, install, plan};
 use forebay_tc::{
-    Device, Discipline, Error, Event, Features, Foreign, Found, Object, Root, Statistics, Step,
-    Tree, Watch, steps,
+    BundleQueues, Device, Discipline, Error, Event, Features, Foreign, Found, Object, Root,
+    Statistics, Step, Tree, Watch, steps,
 };
 use forebay_units::{Bytes, Rate};
 
@@ -143,6 +143,73 @@ fn a_restart_adopts_what_is_there_with_all_that_waits() {
         assert_eq!(tree.flush().unwrap(), 0);
         tree.rebuild(&program.programs()).unwrap();
         assert_eq!(backlog(&mut tree), before);
+        tree.remove().unwrap();
+    });
+}
+
+/// A running process changes its tree: what is in both plans stays, with its packets and rate.
+#[test]
+fn a_change_touches_what_differs_and_a_refused_one_nothing() {
+    if !has_root() {
+        return;
+    }
+    let network = Network::new();
+    let far = network.far_socket("10.9.0.2:9");
+    network.within(|| {
+        let features = Features::probe().unwrap();
+        let program = ByAddress::load();
+        let numbered = |bundles: &[(usize, Discipline)]| -> Vec<BundleQueues> {
+            let bundle = |(number, discipline): &(usize, Discipline)| BundleQueues {
+                number: *number,
+                name: format!("b{number}"),
+                classes: vec![*discipline],
+            };
+            bundles.iter().map(bundle).collect()
+        };
+        let mut tree = install(&[&[SFQ], &[fifo(7)], &[fifo(8)]]);
+        let socket = UdpSocket::bind("10.9.0.1:0").unwrap();
+        socket.send_to(&[0; 100], "10.9.0.2:9").unwrap();
+        far.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        far.recv(&mut [0; 2_000]).unwrap();
+        tree.set_rate(0, Some(Rate::from_bps(1_000)));
+        tree.flush().unwrap();
+        for _ in 0..20 {
+            socket.send_to(&[0; 1_000], "10.9.0.2:9").unwrap();
+        }
+        let waiting = |tree: &mut Tree| {
+            let mut all = Vec::new();
+            tree.statistics(&mut all).unwrap();
+            all[0]
+        };
+        let before = waiting(&mut tree);
+        assert!(before.queued >= 19, "{before:?}");
+
+        // Bundle 1 goes, bundle 2 changes, bundles 3 and 4 come.
+        let bundles = [(0, SFQ), (2, fifo(9)), (3, fifo(3)), (4, SFQ)];
+        let next = tree.plan().next(&numbered(&bundles), &features).unwrap();
+        let steps = tree.change(next.clone(), &program.programs()).unwrap();
+        let text: Vec<_> = steps.iter().map(ToString::to_string).collect();
+        assert!(text.contains(&"change qdisc 1002: below fb0:3, pfifo limit 9 packets".to_owned()));
+        assert!(text.contains(&"delete class fb0:2".to_owned()), "{text:?}");
+        let of_first = |step: &&String| step.contains("1000:") || step.ends_with("fb0:1");
+        assert_eq!(text.iter().filter(of_first).count(), 0, "{text:?}");
+        assert_eq!(waiting(&mut tree), before);
+        // The rate was kept too, so that to set it again is no change.
+        tree.set_rate(0, Some(Rate::from_bps(1_000)));
+        assert_eq!(tree.flush().unwrap(), 0);
+        assert_eq!(tree.change(next, &program.programs()).unwrap(), [], "nothing differs");
+
+        if steps.len() > 20 {
+            // The kernel has no SFQ. The program for these two classes was not loaded.
+            let mut two = numbered(&bundles);
+            two[1].classes = vec![SFQ, fifo(3)];
+            let refused = tree.plan().next(&two, &features).unwrap();
+            let kept = tree.plan().clone();
+            let error = tree.change(refused, &program.programs()).unwrap_err();
+            assert!(matches!(error, Error::NoProgram { classes: 2 }), "{error}");
+            assert_eq!(waiting(&mut tree), before);
+            assert_eq!(tree.plan(), &kept);
+        }
         tree.remove().unwrap();
     });
 }
