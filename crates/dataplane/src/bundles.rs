@@ -23,6 +23,9 @@ pub const MAX_PREFIXES: usize = 65_536;
 /// kernel's ring.
 const WAITING: usize = (1 << 18) / size_of::<RawSample>();
 
+/// The least number of bundles for which a program has room.
+const LEAST_ROOM: usize = 64;
+
 /// The key of a bundle for which none was set.
 const NO_KEY: FingerprintKey = FingerprintKey([0; 2]);
 
@@ -73,6 +76,12 @@ pub(crate) struct Bundles {
     pub(crate) object: Object,
 }
 
+/// Returns the number of bundles for which a program that starts with `n` has room, of at most
+/// `most`.
+pub(crate) fn room(n: usize, most: usize) -> usize {
+    (2 * n).clamp(LEAST_ROOM, most)
+}
+
 /// Makes room for `n` bundles in an object that is about to be loaded.
 pub(crate) fn make_room(open: &mut OpenObject, n: usize) -> Result<(), libbpf_rs::Error> {
     for mut map in open.maps_mut() {
@@ -116,6 +125,13 @@ impl Bundles {
         self.ring.consume().map_err(|e| Error::bpf("reading samples", e))?;
         self.waiting.borrow_mut().drain(..).for_each(each);
         Ok(())
+    }
+
+    /// Begins a bundle whose number another one may have had: it has counted nothing.
+    pub(crate) fn begin(&mut self, bundle: usize, key: FingerprintKey) -> Result<(), Error> {
+        let map = bpf::map(&self.object, "counts")?;
+        bpf::update(&map, &(bundle as u32).to_ne_bytes(), &[0; size_of::<[u64; 2]>()])?;
+        self.set_key(bundle, key)
     }
 
     /// Sets the key of a bundle's fingerprints. No packet is a boundary until

@@ -178,8 +178,16 @@ impl EgressObserver {
         heartbeat::beat(&self.bundles.object, now)
     }
 
-    /// Sets the key of a bundle's fingerprints. Set it before the first packet: notes in queued
-    /// packets hold fingerprints under the key of their time.
+    /// Begins a bundle whose number another one may have had, as if none of its packets had left.
+    ///
+    /// # Errors
+    /// If there is no such bundle.
+    pub fn begin(&mut self, bundle: usize, key: FingerprintKey) -> Result<(), Error> {
+        self.bundles.begin(bundle, key)
+    }
+
+    /// Sets the key of a bundle's fingerprints, and no epoch size. Notes in queued packets hold
+    /// fingerprints under the key of their time.
     ///
     /// # Errors
     /// If there is no such bundle.

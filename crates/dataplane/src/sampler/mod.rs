@@ -3,21 +3,24 @@
 
 mod hook;
 mod plan;
+mod tables;
 
 use std::os::fd::RawFd;
 
 use forebay_wire::FingerprintKey;
 use ipnet::IpNet;
-use libbpf_rs::Object;
 
 use crate::bpf;
-use crate::bundles::{self, Bundles, Counts, Sample, trie_key};
+use crate::bundles::{self, Bundles, Counts, Sample};
 use crate::error::Error;
 use crate::framing::Framing;
 use crate::netdev::Netdev;
 use hook::Attached;
 pub use hook::Hook;
-use plan::Plan;
+use tables::Tables;
+
+/// The largest number of bundles at one interface (`MAX_BUNDLES` in bpf/rules.h).
+const MAX_BUNDLES: usize = 65_536;
 
 /// The rule by which packets belong to a bundle.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +41,8 @@ pub struct Sampler {
     attached: Option<Attached>,
     hook: Hook,
     bundles: Bundles,
+    tables: Tables,
+    room: usize,
 }
 
 impl Sampler {
@@ -93,19 +98,55 @@ impl Sampler {
 
     /// Loads the program without attaching it.
     fn load(rules: &[BundleRule], hook: Hook, framing: Framing) -> Result<Self, Error> {
+        let room = bundles::room(rules.len(), MAX_BUNDLES);
         let object = hook.source().load(|open| {
             if hook == Hook::Tc {
                 bpf::Settings::of_this_kernel(framing).write(open)?;
             }
-            bundles::make_room(open, rules.len())
+            bundles::make_room(open, room)
         })?;
-        fill(&object, rules)?;
-        let mut bundles = Bundles::new(object)?;
-        for (bundle, rule) in rules.iter().enumerate() {
-            bundles.set_key(bundle, rule.key)?;
-            bundles.set_epoch(bundle, rule.epoch)?;
+        let (bundles, tables) = (Bundles::new(object)?, Tables::default());
+        let mut sampler = Self { attached: None, hook, bundles, tables, room };
+        for (number, rule) in rules.iter().enumerate() {
+            sampler.bundles.set_key(number, rule.key)?;
+            sampler.bundles.set_epoch(number, rule.epoch)?;
         }
-        Ok(Self { attached: None, hook, bundles })
+        sampler.set_rules(&rules.iter().enumerate().collect::<Vec<_>>())?;
+        Ok(sampler)
+    }
+
+    /// Returns the number of bundles that there may be: their numbers are below it.
+    pub fn room(&self) -> usize {
+        self.room
+    }
+
+    /// Sets the rules of all bundles, each with the number of its bundle. A packet that
+    /// the same prefixes give to the same bundle before and after is counted meanwhile too. Keys
+    /// and epoch sizes stay as they are.
+    ///
+    /// # Errors
+    /// If there are too many prefixes, before any change; or if the kernel refuses.
+    pub fn set_rules(&mut self, rules: &[(usize, &BundleRule)]) -> Result<(), Error> {
+        let changes = self.tables.change(rules)?;
+        changes.into_iter().try_for_each(|change| change.apply(&self.bundles.object))
+    }
+
+    /// Begins a bundle whose number another one may have had: it has counted nothing.
+    ///
+    /// # Errors
+    /// If there is no such number.
+    pub fn begin(&mut self, bundle: usize, rule: &BundleRule) -> Result<(), Error> {
+        self.bundles.begin(bundle, rule.key)?;
+        self.bundles.set_epoch(bundle, rule.epoch)
+    }
+
+    /// Sets the key of a bundle's fingerprints, and its epoch size.
+    ///
+    /// # Errors
+    /// If there is no such bundle.
+    pub fn set_key(&mut self, bundle: usize, key: FingerprintKey, epoch: u32) -> Result<(), Error> {
+        self.bundles.set_key(bundle, key)?;
+        self.bundles.set_epoch(bundle, epoch)
     }
 
     /// Returns the hook at which it sees packets.
@@ -166,23 +207,6 @@ impl Sampler {
     pub fn samples_lost(&self) -> Result<u64, Error> {
         self.bundles.samples_lost()
     }
-}
-
-/// Writes the rules into the program's maps.
-fn fill(object: &Object, rules: &[BundleRule]) -> Result<(), Error> {
-    let plan = Plan::new(rules);
-    for (name, prefixes) in [("sources", &plan.sources), ("destinations", &plan.destinations)] {
-        let map = bpf::map(object, name)?;
-        for (id, prefix) in prefixes.iter().enumerate() {
-            bpf::update(&map, &trie_key(prefix), &(id as u32).to_ne_bytes())?;
-        }
-    }
-    let pairs = bpf::map(object, "pairs")?;
-    for (source, destination, bundle) in plan.pairs {
-        let key = [source.to_ne_bytes(), destination.to_ne_bytes()].concat();
-        bpf::update(&pairs, &key, &bundle.to_ne_bytes())?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -124,6 +124,40 @@ fn the_kernel_computes_the_same_fingerprints() {
 }
 
 #[test]
+fn rules_change_while_the_program_runs() {
+    for hook in [Hook::Xdp, Hook::Tc] {
+        let Some(mut sampler) = ethernet(hook) else { return };
+        let frames = frames::vectors();
+        let of = |version: bool| {
+            let is = |v: &&frames::Vector| matches!(Frame::parse(&v.frame), Ok(Frame::Ip(h)) if h.source.is_ipv4() == version);
+            frames.iter().find(is).unwrap().frame.clone()
+        };
+        let (four, six) = (of(true), of(false));
+        let bundle_of = |sampler: &mut Sampler, frame: &[u8]| {
+            sampler.run(frame, 0).unwrap().first().map(|sample| sample.bundle)
+        };
+        assert_eq!([&four, &six].map(|frame| bundle_of(&mut sampler, frame)), [Some(0); 2]);
+        let rule = |prefix: &str| BundleRule {
+            sources: vec![],
+            destinations: vec![prefix.parse().unwrap()],
+            key: frames::KEY,
+            epoch: 1,
+        };
+        let (old, new) = (rule("0.0.0.0/0"), rule("::/0"));
+        sampler.begin(5, &new).unwrap();
+        sampler.set_rules(&[(0, &old), (5, &new)]).unwrap();
+        assert_eq!(bundle_of(&mut sampler, &four), Some(0));
+        assert_eq!(bundle_of(&mut sampler, &six), Some(5));
+        assert_eq!([0, 5].map(|b| sampler.counts(b).unwrap().packets), [3, 1]);
+        sampler.set_rules(&[(5, &new)]).unwrap();
+        assert_eq!(bundle_of(&mut sampler, &four), None);
+        sampler.begin(0, &old).unwrap();
+        assert_eq!(sampler.counts(0).unwrap(), Counts::default());
+        assert!(sampler.begin(sampler.room(), &old).is_err());
+    }
+}
+
+#[test]
 fn the_kernel_agrees_on_random_frames() {
     for (hook, framing) in PLACES {
         let Some(mut sampler) = load(hook, framing) else { return };
