@@ -14,13 +14,16 @@ pub mod doctor;
 mod error;
 mod forward;
 pub mod link;
+mod local_socket;
 mod logs;
 mod not_understood;
 mod policy;
 mod privileges;
 mod random;
 pub mod receivebox;
+mod reload;
 pub mod sendbox;
+mod slots;
 mod status;
 mod ticks;
 

@@ -1,19 +1,19 @@
 //! A box tells its state to whoever connects to its Unix socket: `forebay status`.
 //!
-//! The socket has an abstract name, so that no file stays behind. Only root and the user of the box
-//! get an answer. A reader that is slow, or does not read, delays no packet: what does not fit into
-//! the socket waits here for a while, for a few readers.
+//! A reader that is slow, or does not read, delays no packet: what does not fit into the socket
+//! waits here for a while, for a few readers.
 
 use std::io::{self, Write};
-use std::os::fd::{AsRawFd, RawFd};
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::os::fd::RawFd;
+use std::os::unix::net::UnixStream;
 
 use forebay_records::{
     NotUnderstood, ReceiveStatus, STATUS_SOCKET, STATUS_VERSION, SendStatus, Status,
 };
 use forebay_system::clock;
 use forebay_units::Nanos;
+
+use crate::local_socket::LocalSocket;
 
 /// The time that a reader has.
 const PATIENCE: Nanos = Nanos::from_secs(5);
@@ -22,8 +22,7 @@ const MOST: usize = 4;
 
 /// The socket for readers of a box's state.
 pub(crate) struct StatusSocket {
-    /// The socket; `None` if it could not be opened.
-    listener: Option<UnixListener>,
+    socket: LocalSocket,
     replies: Vec<Reply>,
     role: &'static str,
     interfaces: Vec<String>,
@@ -49,22 +48,14 @@ struct Reply {
 impl StatusSocket {
     /// Opens the socket of this process. A box runs without one too.
     pub(crate) fn open(role: &'static str, interfaces: Vec<String>) -> Self {
-        let open = || -> io::Result<UnixListener> {
-            let name = format!("{STATUS_SOCKET}{}", std::process::id());
-            let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(name)?)?;
-            listener.set_nonblocking(true)?;
-            Ok(listener)
-        };
-        let listener = open()
-            .inspect_err(|e| tracing::warn!("`forebay status` will not see this process: {e}"))
-            .ok();
+        let socket = LocalSocket::open(STATUS_SOCKET, "forebay status");
         let started = clock::now();
-        Self { listener, replies: Vec::new(), role, interfaces, started }
+        Self { socket, replies: Vec::new(), role, interfaces, started }
     }
 
     /// Returns the descriptor that becomes readable when there is a reader.
     pub(crate) fn descriptor(&self) -> Option<RawFd> {
-        self.listener.as_ref().map(AsRawFd::as_raw_fd)
+        self.socket.descriptor()
     }
 
     /// Whether readers wait for the rest of their answers.
@@ -74,10 +65,9 @@ impl StatusSocket {
 
     /// Answers readers. `state` returns the state of the box, if there is a new reader.
     pub(crate) fn serve(&mut self, now: Nanos, state: impl FnOnce() -> State) {
-        let Some(listener) = &self.listener else { return };
         let mut accepted = Vec::new();
-        while let Ok((stream, _)) = listener.accept() {
-            if may_read(&stream) && self.replies.len() + accepted.len() < MOST {
+        while let Some(stream) = self.socket.accept() {
+            if self.replies.len() + accepted.len() < MOST {
                 accepted.push(stream);
             }
         }
@@ -124,27 +114,11 @@ pub(crate) fn seconds(now: Nanos, then: Nanos) -> f64 {
     now.saturating_sub(then).0 as f64 / 1e9
 }
 
-/// Whether the process at the other end is root's or has the user of this one.
-fn may_read(stream: &UnixStream) -> bool {
-    let mut credentials = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
-    let mut length = size_of_val(&credentials) as libc::socklen_t;
-    // SAFETY: the option writes a `ucred`, whose length is given.
-    let answer = unsafe {
-        libc::getsockopt(
-            stream.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_PEERCRED,
-            (&raw mut credentials).cast(),
-            &raw mut length,
-        )
-    };
-    let known = answer == 0 && [0, forebay_system::private::user()].contains(&credentials.uid);
-    known && stream.set_nonblocking(true).is_ok()
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::Read;
+    use std::os::linux::net::SocketAddrExt;
+    use std::os::unix::net::SocketAddr;
 
     use super::*;
 

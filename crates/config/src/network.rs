@@ -146,6 +146,11 @@ impl From<SocketAddr> for RemoteAddress {
 }
 
 impl RemoteAddress {
+    /// Whether it has a name, which has to be resolved.
+    pub const fn has_name(&self) -> bool {
+        matches!(self.host, Host::Name(_))
+    }
+
     /// Returns the address, of IPv4 or IPv6 as `is_ipv4` says. A name is resolved, which may take
     /// seconds.
     ///

@@ -30,6 +30,8 @@ const LARGE: f64 = 0.5;
 /// The state of one bundle.
 #[derive(Clone, Copy, Debug, Default)]
 struct Share {
+    /// Whether there is such a bundle.
+    present: bool,
     bytes: Bytes,
     /// `bytes` at the end of the last period.
     before: Bytes,
@@ -49,19 +51,37 @@ pub struct Shares {
 impl Shares {
     /// Creates the state of this many bundles, which have received nothing.
     pub fn new(bundles: usize) -> Self {
-        let bundles = vec![Share::default(); bundles];
+        let bundles = vec![Share { present: true, ..Share::default() }; bundles];
         Self { bundles, total: Bytes::ZERO, fair: Rate::ZERO, since: Nanos::ZERO }
     }
 
     /// Adds a bundle, which has received nothing.
     pub fn add(&mut self) {
-        self.bundles.push(Share::default());
+        self.bundles.push(Share { present: true, ..Share::default() });
     }
 
-    /// Records that bundle number `bundle` has received `bytes` so far. A number that does not
-    /// exist is ignored.
+    /// Begins bundle number `bundle`, which has received nothing. Another bundle may have had the
+    /// number.
+    pub fn begin(&mut self, bundle: usize) {
+        if self.bundles.len() <= bundle {
+            self.bundles.resize(bundle + 1, Share::default());
+        }
+        self.bundles[bundle] = Share { present: true, ..Share::default() };
+    }
+
+    /// Ends bundle number `bundle`. What it has received stays in the total of all.
+    pub fn end(&mut self, bundle: usize) {
+        if let Some(share) = self.bundles.get_mut(bundle) {
+            *share = Share::default();
+        }
+    }
+
+    /// Records that bundle number `bundle` has received `bytes` so far. A number that has no bundle
+    /// is ignored.
     pub fn on_total(&mut self, now: Nanos, bundle: usize, bytes: Bytes) {
-        let Some(share) = self.bundles.get_mut(bundle) else { return };
+        let Some(share) = self.bundles.get_mut(bundle).filter(|share| share.present) else {
+            return;
+        };
         self.total += bytes.saturating_sub(share.bytes);
         share.bytes = bytes;
         let passed = now.saturating_sub(self.since);
@@ -74,7 +94,7 @@ impl Shares {
     /// Returns what the bundles other than number `bundle` have received.
     pub fn others(&self, bundle: usize) -> Others {
         let own = self.bundles.get(bundle).map_or(Bytes::ZERO, |share| share.bytes);
-        let alone = self.bundles.len() < 2;
+        let alone = self.bundles.iter().filter(|share| share.present).count() < 2;
         let fair = if alone { Rate::ZERO } else { self.fair };
         Others { bytes: self.total.saturating_sub(own), fair }
     }

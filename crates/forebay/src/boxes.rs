@@ -21,21 +21,21 @@ pub(crate) fn sendbox(args: &SendboxArgs) -> ExitCode {
         counters: args.counters.clone(),
     };
     let load = SendboxConfig::load(&args.config).map_err(Error::from);
-    end(load.and_then(|config| sendbox::run(config, &paths)))
+    end(load.and_then(|config| sendbox::run(config, &args.config, &paths)))
 }
 
 pub(crate) fn site(args: &SiteArgs) -> ExitCode {
     privileges::protect();
     match (&args.command, &args.config) {
         (Some(SiteCommand::Init(args)), _) => site::init(args),
-        (None, Some(config)) => {
+        (None, Some(file)) => {
             let paths = sendbox::LogPaths {
                 ticks: args.tick_log.clone(),
                 events: args.event_log.clone(),
                 ..sendbox::LogPaths::default()
             };
-            let load = SiteConfig::load(config).map_err(Error::from);
-            end(load.and_then(|config| sendbox::run_site(config, &paths)))
+            let load = SiteConfig::load(file).map_err(Error::from);
+            end(load.and_then(|config| sendbox::run_site(config, file, &paths)))
         }
         (None, None) => fail(&"give --config FILE, or `init` to make the files of sites", 2),
     }
@@ -44,7 +44,7 @@ pub(crate) fn site(args: &SiteArgs) -> ExitCode {
 pub(crate) fn receivebox(args: &ReceiveboxArgs) -> ExitCode {
     privileges::protect();
     let load = ReceiveboxConfig::load(&args.config).map_err(Error::from);
-    end(load.and_then(receivebox::run))
+    end(load.and_then(|config| receivebox::run(config, &args.config)))
 }
 
 pub(crate) fn doctor(config: Option<&Path>, json: bool) -> ExitCode {

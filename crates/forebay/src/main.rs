@@ -15,6 +15,7 @@ mod l4s;
 mod lab;
 #[cfg(feature = "plan")]
 mod plan;
+mod reload;
 mod site;
 mod stack;
 mod status;
@@ -64,6 +65,7 @@ fn main() -> ExitCode {
         Command::Link(args) => boxes::link(&args),
         Command::Vhost(args) => vhost(&args),
         Command::Status(args) => status::status(&args),
+        Command::Reload(args) => reload::reload(&args),
         #[cfg(feature = "exporter")]
         Command::Exporter(args) => status::exporter(&args),
         #[cfg(feature = "watch")]

@@ -4,6 +4,7 @@
 //! - [`Tick`] is the state of a bundle's control loop, every 10 ms.
 //! - [`Event`] is something that the loop decided or noticed.
 //! - [`Status`] is the present state of a box.
+//! - [`Reloaded`] is what became of a file that a box read again.
 //! - [`packet_log`] has every packet that left a queue, in 16 bytes each.
 //!
 //! The names of fields are those of the stored files: an interface, like the keys of a
@@ -19,6 +20,7 @@ mod tick;
 pub use event::{Event, Value};
 pub use hop::{HopCounters, Late};
 pub use status::{
-    Decision, NotUnderstood, ReceiveStatus, STATUS_SOCKET, STATUS_VERSION, SendStatus, Status,
+    Decision, NotUnderstood, RELOAD_SOCKET, ReceiveStatus, Reloaded, STATUS_SOCKET, STATUS_VERSION,
+    SendStatus, Status,
 };
 pub use tick::Tick;

@@ -146,3 +146,27 @@ pub struct ReceiveStatus {
     /// Boundary packets that got no feedback, since that keeps to a share of the bytes.
     pub unanswered: u64,
 }
+
+/// The prefix of the abstract Unix socket at which a box is asked to read its file again, by a
+/// connection; the number of its process follows. The answer is [`Reloaded`].
+pub const RELOAD_SOCKET: &str = "forebay-reload-";
+
+/// What became of a file that a running box read again.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reloaded {
+    /// The version of the format: [`STATUS_VERSION`].
+    pub version: u32,
+    /// The number of its process.
+    pub process: u32,
+    /// What changed: `branch: policy fifo to fq_codel`, for each bundle that differs.
+    pub changes: Vec<String>,
+    /// Why the file was not applied, so that nothing changed.
+    pub refused: Option<String>,
+}
+
+impl Reloaded {
+    /// Makes the answer of `process` that nothing differs.
+    pub fn of(process: u32) -> Self {
+        Self { version: STATUS_VERSION, process, ..Self::default() }
+    }
+}

@@ -169,6 +169,12 @@ impl Plan {
         Self::of(bundles, features, self.room, self.flows)
     }
 
+    /// Returns the number of bundles for which a tree of this plan and those that follow it have
+    /// room: their numbers are below it.
+    pub fn room(&self) -> usize {
+        self.room
+    }
+
     fn of(
         bundles: &[BundleQueues],
         features: &Features,

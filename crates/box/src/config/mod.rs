@@ -10,6 +10,7 @@ mod framing;
 mod key;
 mod link;
 mod matches;
+mod names;
 mod policy;
 mod ports;
 mod receivebox;
@@ -22,6 +23,7 @@ pub use framing::{Cells, Framing};
 pub use key::generate as generate_key;
 pub use link::{DirectionConfig, LinkConfig};
 pub use matches::Match;
+pub(crate) use names::keep_resolved_names;
 pub use policy::{Class, Policy};
 pub use ports::Ports;
 pub use receivebox::{PeerConfig, ReceiveboxConfig};
@@ -88,7 +90,7 @@ fn peer(
     listen: SocketAddr,
 ) -> Result<SocketAddr, ConfigError> {
     let fail = |message: String| Err(source.error_at(address.span(), key, message));
-    match address.get_ref().resolve(listen.is_ipv4()) {
+    match names::resolve(address.get_ref(), listen.is_ipv4()) {
         Ok(found) if found == listen => fail(format!("{found} is this box's own `listen`")),
         Ok(found) => Ok(found),
         Err(e) => fail(format!("{e}; `listen` is {listen}")),

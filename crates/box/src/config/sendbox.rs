@@ -34,6 +34,24 @@ pub enum Dataplane {
     },
 }
 
+impl Dataplane {
+    /// Returns the keys of the file that cannot change in a running process, with their values.
+    pub(crate) fn fixed(&self) -> Vec<(&'static str, String)> {
+        match self {
+            Self::User(Ports { inside, method, busy_poll }) => vec![
+                ("sendbox.dataplane", "user".to_owned()),
+                ("sendbox.inside", inside.name.clone()),
+                ("sendbox.method", format!("{method:?}")),
+                ("sendbox.busy_poll", busy_poll.to_string()),
+            ],
+            Self::Kernel { foreign } => vec![
+                ("sendbox.dataplane", "kernel".to_owned()),
+                ("sendbox.take_over", format!("{foreign:?}")),
+            ],
+        }
+    }
+}
+
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct File {

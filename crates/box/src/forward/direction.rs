@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use forebay_dataplane::{Frame, Packet, Pool};
-use forebay_queue::{DropReason, Packet as _, Qdisc};
+use forebay_queue::{DropReason, InOrder, Packet as _, Qdisc};
 use forebay_records::Late;
 use forebay_records::packet_log::{Fate, Record};
 use forebay_units::{Bytes, Nanos, Rate};
@@ -11,13 +11,14 @@ use forebay_units::{Bytes, Nanos, Rate};
 use super::schedule::Schedule;
 use super::{Lateness, Place, Shaped};
 use crate::logs::Packets;
+use crate::policy::Queue;
 
 /// The largest number of frames that wait for room in a port. At this number no more frames are
 /// received for it, so that the queueing policy drops frames or the kernel counts them.
 const PENDING: usize = 1024;
 
 /// The counters of a queue, or of a direction, since the start.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     /// Packets that left.
     pub(crate) sent: u64,
@@ -30,6 +31,16 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
+    /// Returns the sum with `other` counters.
+    fn and(&self, other: &Self) -> Self {
+        Self {
+            sent: self.sent + other.sent,
+            bytes: self.bytes + other.bytes,
+            marked: self.marked + other.marked,
+            dropped: self.dropped + other.dropped,
+        }
+    }
+
     /// Returns the difference to `earlier` counters.
     pub(crate) fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -49,6 +60,8 @@ pub(crate) struct DirectionQueues {
     out: VecDeque<Frame>,
     /// The counters of each queue.
     counts: Vec<Counts>,
+    /// The counters of queues whose place another one has taken.
+    departed: Counts,
     /// The lateness of packets since the last [`DirectionQueues::take_late`].
     late: Lateness,
     /// The lateness of packets before that.
@@ -60,6 +73,7 @@ impl DirectionQueues {
         Self {
             schedule: Schedule::new(queues.len()),
             counts: vec![Counts::default(); queues.len()],
+            departed: Counts::default(),
             queues,
             out: VecDeque::with_capacity(2 * PENDING),
             late: Lateness::default(),
@@ -158,6 +172,46 @@ impl DirectionQueues {
         self.queues.iter().map(Shaped::rate).collect()
     }
 
+    /// Puts a queue at number `index`, at which there was none, or an empty one that nothing uses.
+    /// The numbers before it have queues.
+    pub(crate) fn put(&mut self, index: usize, queue: Shaped) {
+        self.schedule.grow(index + 1);
+        match self.queues.get_mut(index) {
+            Some(old) => {
+                debug_assert_eq!(old.backlog().packets, 0, "its packets would be lost");
+                let left = std::mem::take(&mut self.counts[index]);
+                self.departed = self.departed.and(&left);
+                *old = queue;
+            }
+            None => {
+                self.queues.push(queue);
+                self.counts.push(Counts::default());
+            }
+        }
+    }
+
+    /// Replaces the policy of queue number `index`. Packets that wait move to the new one in the
+    /// order of the old one, which may drop some of them as if they left, as may the new one if
+    /// they do not fit.
+    pub(crate) fn replace(
+        &mut self,
+        now: Nanos,
+        index: usize,
+        policy: Queue,
+        pool: &mut Pool,
+        log: &mut Packets,
+    ) {
+        let queue = &mut self.queues[index];
+        let mut old = std::mem::replace(queue.child_mut(), InOrder::new(policy));
+        let mut drops = Dropped::new(now, pool, log);
+        while let Some(packet) = old.dequeue(now, &mut |p, r| drops.take(p, r)) {
+            queue.enqueue(now, packet, &mut |p, r| drops.take(p, r));
+        }
+        debug_assert_eq!(old.backlog().packets, 0, "no policy holds packets back");
+        self.counts[index].dropped += drops.count;
+        self.schedule.set(index, queue.next_event(now));
+    }
+
     /// Sets whether queue number `index` sends packets in the order of their arrival.
     pub(crate) fn keep_order(&mut self, index: usize, keep: bool) {
         self.queues[index].child_mut().keep_order(keep);
@@ -174,12 +228,7 @@ impl DirectionQueues {
 
     /// Returns the counters of all queues together.
     pub(crate) fn counts(&self) -> Counts {
-        self.counts.iter().fold(Counts::default(), |all, queue| Counts {
-            sent: all.sent + queue.sent,
-            bytes: all.bytes + queue.bytes,
-            marked: all.marked + queue.marked,
-            dropped: all.dropped + queue.dropped,
-        })
+        self.counts.iter().fold(self.departed, |all, queue| all.and(queue))
     }
 
     /// Returns the counters of queue number `index`.
@@ -248,7 +297,6 @@ mod tests {
 
     use super::*;
     use crate::forward::shaped;
-    use crate::policy::Queue;
     use crate::policy::tests::{headers, of};
 
     /// Returns the flows of packets in the order in which they leave SFQ at `rate`. A batch with
@@ -281,6 +329,45 @@ mod tests {
             flow
         };
         queues.out.drain(..).map(flow).collect()
+    }
+
+    /// Frames in a queue at a rate so low that they wait, then another policy.
+    #[test]
+    fn a_new_policy_takes_over_the_packets_that_wait() {
+        let mut log = Packets::create(None).unwrap();
+        let mut pool = Pool::new(64, 1500).unwrap();
+        let chunks = pool.available();
+        let now = Nanos::from_secs(1);
+        let build = |kind| Queue::build("b", &of(kind), 1).unwrap();
+        let mut queues =
+            DirectionQueues::new(vec![shaped(build(Kind::Fifo), Some(Rate::from_mbps(1)))]);
+        let mut order = Vec::new();
+        for flow in [1, 1, 1, 2, 2, 3] {
+            let frame = pool.frame(&[flow; 1514]).unwrap();
+            let packet = Packet::new(frame, Some(&headers(flow.into())), now);
+            queues.take_in(now, Place { queue: 0, packet }, &mut pool, &mut log, &mut |_, _| ());
+            order.push(flow);
+        }
+        queues.keep_order(0, true);
+        for kind in [Kind::FqCodel, Kind::Sfq, Kind::Fifo] {
+            let waiting = queues.queues()[0].backlog();
+            queues.replace(now, 0, build(kind), &mut pool, &mut log);
+            assert_eq!(queues.queues()[0].backlog(), waiting, "{kind:?}");
+        }
+        assert_eq!(queues.counts(), Counts::default());
+        queues.set_rate(now, 0, None);
+        queues.release(now, &mut pool, &mut log, &mut |_, _| ());
+        let mut left: Vec<u8> = queues.out.iter().map(|frame| pool.bytes(frame)[0]).collect();
+        assert_ne!(left, order, "the fair queues took turns");
+        left.sort_unstable();
+        assert_eq!(left, order);
+
+        // The place of an empty queue is taken by another, and the next place by a third.
+        queues.put(0, shaped(build(Kind::Fifo), None));
+        queues.put(1, shaped(build(Kind::Fifo), None));
+        assert_eq!((queues.counts_of(0).sent, queues.counts().sent), (0, 6));
+        queues.out.drain(..).for_each(|frame| pool.release(frame));
+        assert_eq!(pool.available(), chunks, "every frame came back");
     }
 
     #[test]

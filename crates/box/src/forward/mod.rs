@@ -118,6 +118,9 @@ pub(crate) trait ForwardingHandler {
     /// Handles a tick, at which it may change the rates of queues.
     fn on_tick(&mut self, now: Nanos, directions: &mut [DirectionQueues; 2]);
 
+    /// Changes the queues if a new configuration asks for it. It is called after each tick.
+    fn reload(&mut self, _now: Nanos, _signals: &Signals, _queues: &mut Outward<'_>) {}
+
     /// Returns the handler's own socket, if it has one.
     fn descriptor(&self) -> Option<std::os::fd::RawFd> {
         None
@@ -125,6 +128,13 @@ pub(crate) trait ForwardingHandler {
 
     /// Handles messages at that socket.
     fn on_readable(&mut self) {}
+}
+
+/// The queues of the outward direction, with what a change of them needs.
+pub(crate) struct Outward<'a> {
+    pub(crate) queues: &'a mut DirectionQueues,
+    pub(crate) pool: &'a mut Pool,
+    pub(crate) packets: &'a mut Packets,
 }
 
 /// The wire and its queues.
@@ -223,6 +233,8 @@ impl Forwarder {
             }
             if now >= due_tick {
                 handler.on_tick(now, &mut self.directions);
+                let Self { directions: [queues, _], pool, packets, .. } = self;
+                handler.reload(now, signals, &mut Outward { queues, pool, packets });
                 notify::alive(now);
                 due_tick = ticks::next(due_tick, D::TICK, now);
             }

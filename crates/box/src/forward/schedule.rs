@@ -18,6 +18,11 @@ impl Schedule {
         Self { heap: BinaryHeap::with_capacity(2 * queues), due: vec![None; queues] }
     }
 
+    /// Makes room for `queues` queues.
+    pub(super) fn grow(&mut self, queues: usize) {
+        self.due.resize(queues.max(self.due.len()), None);
+    }
+
     /// Sets the due time of `queue`; `None` if it has none.
     pub(super) fn set(&mut self, queue: usize, time: Option<Nanos>) {
         if self.due[queue] == time {

@@ -9,6 +9,7 @@ mod budget;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
+use std::path::Path;
 
 use forebay_control::{self as control, Shares};
 use forebay_dataplane::{BundleRule, Counts, Netdev, Presence, Sample, Sampler};
@@ -27,7 +28,9 @@ use crate::diagnosis::{Diagnosis, End, Hint};
 use crate::not_understood::{Direction, NotUnderstoodLog};
 use crate::privileges::{self, Capability};
 use crate::random;
+use crate::reload::{Contents, Difference, Refused, Reloader, Step, Words, difference};
 use crate::signals::Signals;
+use crate::slots::Slots;
 use crate::status::{State, StatusSocket, seconds};
 use budget::Budget;
 
@@ -38,35 +41,55 @@ const COUNT_EVERY: Nanos = Nanos::from_millis(1);
 /// The time between two checks that the interface exists.
 const CHECK: Nanos = Nanos::from_millis(200);
 
-/// Runs a receivebox until SIGTERM or SIGINT.
+/// Runs a receivebox until SIGTERM or SIGINT. SIGHUP reads `file`, which `config` is from, again.
 ///
 /// When it counts, it prints a line of JSON on standard output.
 ///
 /// # Errors
 /// If the set-up fails, which leaves everything as it was; if the interface is removed; or if the
 /// kernel refuses a request.
-pub fn run(config: ReceiveboxConfig) -> Result<(), Error> {
-    let signals = Signals::block().map_err(Error::Signals)?;
+pub fn run(config: ReceiveboxConfig, file: &Path) -> Result<(), Error> {
     config.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
-    let channel = Channel::bind(config.listen)?;
-    let mut status = StatusSocket::open("receivebox", vec![config.interface.name.clone()]);
-    let mut receivebox = Receivebox::attach(config.interface, config.peers)?;
+    let reloader = Reloader::new(file, &config);
+    run_alone("receivebox", config, reloader)
+}
+
+/// Runs a receivebox without a sendbox beside it.
+pub(crate) fn run_alone(
+    role: &'static str,
+    config: ReceiveboxConfig,
+    mut reloader: Reloader,
+) -> Result<(), Error> {
+    let ReceiveboxConfig { interface, listen, peers } = config;
+    let signals = Signals::block_with_reload().map_err(Error::Signals)?;
+    let channel = Channel::bind(listen)?;
+    let mut status = StatusSocket::open(role, vec![interface.name.clone()]);
+    let mut receivebox = Receivebox::attach(interface, peers)?;
     let kept: &[_] = if receivebox.keeps_rights() { &[Capability::NetAdmin] } else { &[] };
     privileges::reduce(kept, &[]);
     crate::say_ready(&serde_json::json!({ "event": "ready" }));
 
-    let descriptors = [signals.descriptor(), receivebox.descriptor(), channel.descriptor()];
-    let mut waiter = Waiter::new(descriptors.into_iter().chain(status.descriptor()));
+    let fixed = [signals.descriptor(), receivebox.descriptor(), channel.descriptor()];
+    let sockets = [status.descriptor(), reloader.descriptor()];
+    let mut waiter = Waiter::new(fixed.into_iter().chain(sockets.into_iter().flatten()));
     // These descriptors are read only when they are ready: most wakes are for boundary packets.
     const SIGNALS: usize = 0;
     const CHANNEL: usize = 2;
     const READERS: usize = 3;
+    let readers = READERS..READERS + sockets.iter().flatten().count();
     while !(waiter.is_ready(SIGNALS) && signals.came()) {
         waiter.wait_until(receivebox.due());
         let now = clock::now();
         receivebox.serve(now, &channel)?;
-        if status.is_busy() || (status.descriptor().is_some() && waiter.is_ready(READERS)) {
+        let asked = readers.clone().any(|at| waiter.is_ready(at));
+        if status.is_busy() || asked {
             status.serve(now, || receivebox.status(now));
+        }
+        if (asked || waiter.is_ready(SIGNALS))
+            && let Some(contents) = reloader.poll(&signals)
+        {
+            let outcome = contents.and_then(|contents| receivebox.reload(now, contents));
+            reloader.answer(&outcome);
         }
         notify::alive(now);
         if !waiter.is_ready(CHANNEL) {
@@ -154,9 +177,69 @@ impl Receivebox {
         self.peers.hint(clock::now(), to, Hint::Undelivered(error));
     }
 
+    /// Applies a file to a receivebox without a sendbox beside it.
+    fn reload(&mut self, now: Nanos, contents: Contents) -> Result<Words, Refused> {
+        if !contents.bundles.is_empty() {
+            return Err(Refused::restart("a site that only receives cannot begin to send"));
+        }
+        let Difference { steps, words } = self.difference(contents.peers)?;
+        self.apply(now, steps).map_err(Refused::partly)?;
+        Ok(Words::new(Vec::new(), words))
+    }
+
+    /// Computes the difference to `wanted`. It changes nothing.
+    pub(crate) fn difference(
+        &self,
+        wanted: Vec<PeerConfig>,
+    ) -> Result<Difference<PeerConfig>, Refused> {
+        let all = &self.peers.all;
+        let present = all.iter().map(|(number, peer)| (number, &peer.config));
+        difference(present, wanted, all.free(), self.sampler.room())
+    }
+
+    /// Applies `steps`. Bundles that they do not name keep their counters and sessions.
+    pub(crate) fn apply(&mut self, now: Nanos, steps: Vec<Step<PeerConfig>>) -> Result<(), Error> {
+        if steps.is_empty() {
+            return Ok(());
+        }
+        let Self { peers, sampler, .. } = self;
+        let mut begun = Vec::new();
+        for step in steps {
+            match step {
+                Step::Add { number, config } => {
+                    begun.push((number, rule(&config)));
+                    peers.all.put(number, Peer::new(config, now));
+                    peers.shares.begin(number);
+                }
+                Step::Change { number, config, parts } => {
+                    let Some(peer) = peers.all.get_mut(number) else { continue };
+                    if parts.key {
+                        peer.feedback = channel(&config);
+                        sampler.set_key(number, config.key.fingerprint_key(), NO_EPOCH)?;
+                    }
+                    if parts.address || parts.key {
+                        peer.diagnosis = Diagnosis::new(End::Receivebox, config.sendbox, now);
+                    }
+                    peer.config = config;
+                }
+                Step::Remove { number } => {
+                    peers.all.remove(number);
+                    peers.shares.end(number);
+                }
+            }
+        }
+        for (number, rule) in begun {
+            sampler.begin(number, &rule)?;
+        }
+        peers.index();
+        let rules: Vec<_> =
+            peers.all.iter().map(|(number, peer)| (number, rule(&peer.config))).collect();
+        Ok(sampler.set_rules(&rules.iter().map(|(n, rule)| (*n, rule)).collect::<Vec<_>>())?)
+    }
+
     /// Refuses messages of the sendbox beside it for the bundle `name`.
     pub(crate) fn refuse(&mut self, name: &str, own: Session) {
-        for peer in self.peers.all.iter_mut().filter(|peer| peer.name == name) {
+        for (_, peer) in self.peers.all.iter_mut().filter(|(_, peer)| peer.config.name == name) {
             peer.feedback.refuse(own);
         }
     }
@@ -165,12 +248,11 @@ impl Receivebox {
     pub(crate) fn status(&self, now: Nanos) -> State {
         // If the kernel does not answer, the loop ends soon and says why.
         let arrived = self.sampler.not_understood().unwrap_or_default();
-        let all = self.peers.all.iter().enumerate();
-        let receives = all.map(|(index, peer)| {
-            let counts = self.sampler.counts(index).unwrap_or_default();
+        let receives = self.peers.all.iter().map(|(number, peer)| {
+            let counts = self.sampler.counts(number).unwrap_or_default();
             ReceiveStatus {
-                name: peer.name.clone(),
-                sendbox: peer.address,
+                name: peer.config.name.clone(),
+                sendbox: peer.config.sendbox,
                 trouble: peer.diagnosis.current(now),
                 heard_s: peer.diagnosis.heard_at().map(|at| seconds(now, at)),
                 packets: counts.packets,
@@ -188,9 +270,9 @@ impl Receivebox {
 
     /// Logs the counts of each bundle, at the end.
     pub(crate) fn log_summaries(&self) -> Result<(), Error> {
-        for (index, peer) in self.peers.all.iter().enumerate() {
-            let Counts { bytes, packets } = self.sampler.counts(index)?;
-            let Peer { name, refused, unanswered, .. } = peer;
+        for (number, peer) in self.peers.all.iter() {
+            let Counts { bytes, packets } = self.sampler.counts(number)?;
+            let Peer { config: PeerConfig { name, .. }, refused, unanswered, .. } = peer;
             tracing::info!(
                 "bundle {name}: {packets} packets of {} bytes counted, {refused} messages refused, \
                  {unanswered} boundary packets not answered",
@@ -213,8 +295,7 @@ fn rule(peer: &PeerConfig) -> BundleRule {
 
 /// The sendbox of a bundle.
 struct Peer {
-    name: String,
-    address: SocketAddr,
+    config: PeerConfig,
     feedback: ReceiveboxChannel,
     /// The number of messages that were not authentic, replayed or malformed.
     refused: u64,
@@ -224,9 +305,27 @@ struct Peer {
     diagnosis: Diagnosis,
 }
 
+impl Peer {
+    fn new(config: PeerConfig, now: Nanos) -> Self {
+        Self {
+            feedback: channel(&config),
+            refused: 0,
+            budget: Budget::new(),
+            unanswered: 0,
+            diagnosis: Diagnosis::new(End::Receivebox, config.sendbox, now),
+            config,
+        }
+    }
+}
+
+/// Makes the channel of a bundle to its sendbox.
+fn channel(config: &PeerConfig) -> ReceiveboxChannel {
+    ReceiveboxChannel::new(BundleId(config.id), &config.key, random::session())
+}
+
 struct Peers {
-    all: Vec<Peer>,
-    /// The indices of each id: two sendboxes may use one id, and their keys distinguish them.
+    all: Slots<Peer>,
+    /// The numbers of each id: two sendboxes may use one id, and their keys distinguish them.
     by_id: HashMap<BundleId, Vec<usize>>,
     /// The bundles of each sendbox.
     by_address: HashMap<SocketAddr, Vec<usize>>,
@@ -237,24 +336,22 @@ struct Peers {
 
 impl Peers {
     fn new(configs: Vec<PeerConfig>, now: Nanos) -> Self {
-        let mut by_id: HashMap<_, Vec<_>> = HashMap::new();
-        let mut by_address: HashMap<_, Vec<_>> = HashMap::new();
-        let all = configs.into_iter().enumerate().map(|(index, config)| {
-            let id = BundleId(config.id);
-            by_id.entry(id).or_default().push(index);
-            by_address.entry(config.sendbox).or_default().push(index);
-            Peer {
-                name: config.name,
-                address: config.sendbox,
-                feedback: ReceiveboxChannel::new(id, &config.key, random::session()),
-                refused: 0,
-                budget: Budget::new(),
-                unanswered: 0,
-                diagnosis: Diagnosis::new(End::Receivebox, config.sendbox, now),
-            }
-        });
-        let all: Vec<_> = all.collect();
-        Self { shares: Shares::new(all.len()), all, by_id, by_address, counted_at: Nanos::ZERO }
+        let all = Slots::new(configs.into_iter().map(|config| Peer::new(config, now)));
+        let (by_id, by_address) = (HashMap::new(), HashMap::new());
+        let shares = Shares::new(all.len());
+        let mut peers = Self { shares, all, by_id, by_address, counted_at: Nanos::ZERO };
+        peers.index();
+        peers
+    }
+
+    /// Finds the bundles of each id and address again.
+    fn index(&mut self) {
+        self.by_id.clear();
+        self.by_address.clear();
+        for (number, Peer { config, .. }) in self.all.iter() {
+            self.by_id.entry(BundleId(config.id)).or_default().push(number);
+            self.by_address.entry(config.sendbox).or_default().push(number);
+        }
     }
 
     /// Reads what each bundle has received by `now`, if that is due.
@@ -263,8 +360,8 @@ impl Peers {
             return Ok(());
         }
         self.counted_at = now;
-        for bundle in 0..self.all.len() {
-            self.shares.on_total(now, bundle, sampler.counts(bundle)?.bytes);
+        for (number, _) in self.all.iter() {
+            self.shares.on_total(now, number, sampler.counts(number)?.bytes);
         }
         Ok(())
     }
@@ -278,13 +375,13 @@ impl Peers {
             return;
         };
         let message = if beside { FEEDBACK_BESIDE_LEN } else { FEEDBACK_LEN };
-        let message = packet_length(message, peer.address);
+        let message = packet_length(message, peer.config.sendbox);
         if !peer.budget.take(sample.counts.bytes, message) {
             if peer.unanswered == 0 {
                 tracing::warn!(
                     "bundle {}: too many boundary packets for the feedback's share of the bytes; \
                      does somebody else send to its prefixes? Some get no answer",
-                    peer.name
+                    peer.config.name
                 );
             }
             peer.unanswered += 1;
@@ -300,7 +397,7 @@ impl Peers {
         let control::Others { bytes, fair } = self.shares.others(sample.bundle);
         let others = beside.then_some(Others { bytes, fair });
         if let Some(message) = peer.feedback.feedback(arrival, held, others) {
-            channel.send(&message, peer.address);
+            channel.send(&message, peer.config.sendbox);
         }
     }
 
@@ -326,7 +423,7 @@ impl Peers {
             return Ok(None);
         };
         for &index in bundles {
-            let peer = &mut self.all[index];
+            let Some(peer) = self.all.get_mut(index) else { continue };
             let mut counts = Ok(Counts::default());
             let answer = peer.feedback.receive(datagram.bytes(), || {
                 counts = sampler.counts(index);
@@ -335,7 +432,7 @@ impl Peers {
             let packets = counts?.packets;
             match answer {
                 Ok(answer) => {
-                    channel.send(&answer, peer.address);
+                    channel.send(&answer, peer.config.sendbox);
                     peer.diagnosis.on_heard(now);
                     let Some(sent) = peer.feedback.sendbox_counts() else { return Ok(None) };
                     peer.diagnosis.on_counts(now, sent.packets, packets);
@@ -344,7 +441,7 @@ impl Peers {
                 }
                 Err(why) => {
                     peer.refused += 1;
-                    tracing::debug!("bundle {}: message refused: {why}", peer.name);
+                    tracing::debug!("bundle {}: message refused: {why}", peer.config.name);
                     if let Some(hint) = Hint::refused(from, why) {
                         peer.diagnosis.on_hint(now, hint);
                     }
@@ -356,16 +453,18 @@ impl Peers {
 
     /// Gives a hint to the bundles whose sendbox is at `address`.
     fn hint(&mut self, now: Nanos, address: SocketAddr, hint: Hint) {
-        for &index in self.by_address.get(&address).into_iter().flatten() {
-            self.all[index].diagnosis.on_hint(now, hint);
+        for &number in self.by_address.get(&address).into_iter().flatten() {
+            if let Some(peer) = self.all.get_mut(number) {
+                peer.diagnosis.on_hint(now, hint);
+            }
         }
     }
 
     /// Logs what is wrong with the exchange of each bundle.
     fn diagnose(&mut self, now: Nanos) {
-        for peer in &mut self.all {
+        for (_, peer) in self.all.iter_mut() {
             if let Some(line) = peer.diagnosis.poll(now) {
-                line.log(&peer.name);
+                line.log(&peer.config.name);
             }
         }
     }

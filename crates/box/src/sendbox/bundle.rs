@@ -19,6 +19,8 @@ use crate::channel::{Channel, Datagram, packet_length};
 use crate::config::BundleConfig;
 use crate::diagnosis::{Diagnosis, End, Hint};
 use crate::random;
+use crate::reload::Parts;
+use crate::slots::Slots;
 use crate::status::seconds;
 use decisions::Decisions;
 use rtt_range::RttRange;
@@ -38,11 +40,13 @@ pub(super) struct QueueTotals {
 
 /// A bundle with its control loop and its channel to the receivebox.
 pub(super) struct ControlledBundle {
-    name: String,
-    id: BundleId,
+    config: BundleConfig,
     fingerprint_key: FingerprintKey,
     control: control::ControlLoop,
-    receivebox: SocketAddr,
+    /// The totals of bytes and packets when the control loop started.
+    base: (Bytes, u64),
+    /// The latest totals.
+    total: (Bytes, u64),
     feedback: SendboxChannel,
     headers: LinkHeaders,
     /// The time of the last update.
@@ -64,51 +68,59 @@ pub(super) struct ControlledBundle {
 impl ControlledBundle {
     /// Makes a bundle whose shaper counts `header` bytes of each packet beside its IP packet.
     pub(super) fn new(config: BundleConfig, header: Bytes, now: Nanos) -> Result<Self, Error> {
-        let BundleConfig {
-            name,
-            id,
-            receivebox,
-            key,
-            controller,
-            cross_traffic,
-            multipath,
-            guard,
-            min_rate,
-            max_rate,
-            ..
-        } = config;
-        let defaults = control::ControlConfig::default();
-        let feedback_wire = packet_length(FEEDBACK_LEN, receivebox);
-        let control = control::ControlConfig {
-            min_rate: min_rate.unwrap_or(defaults.min_rate),
-            max_rate: max_rate.unwrap_or(defaults.max_rate),
-            epoch: control::EpochConfig { feedback_wire, ..defaults.epoch },
-            controller,
-            cross_traffic,
-            multipath,
-            guard,
-            ..defaults
-        };
-        let control = control::ControlLoop::new(control, now)
-            .map_err(|source| Error::Control { bundle: name.clone(), source })?;
         Ok(Self {
-            control,
+            control: control_loop(&config, now)?,
+            base: (Bytes::ZERO, 0),
+            total: (Bytes::ZERO, 0),
             headers: LinkHeaders::new(header),
-            feedback: SendboxChannel::new(BundleId(id), &key, random::session()),
-            id: BundleId(id),
-            fingerprint_key: key.fingerprint_key(),
-            receivebox,
+            feedback: channel(&config),
+            fingerprint_key: config.key.fingerprint_key(),
             updated_at: Nanos::ZERO,
             answered_at: Nanos::ZERO,
-            diagnosis: Diagnosis::new(End::Sendbox, receivebox, now),
+            diagnosis: Diagnosis::new(End::Sendbox, config.receivebox, now),
             backlog: Bytes::ZERO,
             mode_since: now,
             reason: None,
             decisions: Decisions::new(),
             rtt_range: RttRange::default(),
             refused: 0,
-            name,
+            config,
         })
+    }
+
+    /// Takes another configuration, in which `parts` differ. Queue and totals stay.
+    ///
+    /// # Errors
+    /// If the control loop does not take its settings; then nothing changes.
+    pub(super) fn change(
+        &mut self,
+        config: BundleConfig,
+        parts: Parts,
+        now: Nanos,
+    ) -> Result<(), Error> {
+        if parts.control {
+            self.control = control_loop(&config, now)?;
+            self.base = self.total;
+            (self.mode_since, self.reason) = (now, None);
+        }
+        if parts.key {
+            self.feedback = channel(&config);
+            self.fingerprint_key = config.key.fingerprint_key();
+        }
+        if parts.address || parts.key {
+            self.diagnosis = Diagnosis::new(End::Sendbox, config.receivebox, now);
+        }
+        if parts != Parts::default() {
+            // The receivebox is told at once.
+            self.updated_at = Nanos::ZERO;
+        }
+        self.config = config;
+        Ok(())
+    }
+
+    /// Checks that the control loop takes the settings of `config`.
+    pub(super) fn check(config: &BundleConfig) -> Result<(), Error> {
+        control_loop(config, Nanos::ZERO).map(drop)
     }
 
     /// Notes that a packet left its queue.
@@ -119,13 +131,17 @@ impl ControlledBundle {
 
     /// Notes that a boundary packet left at `time`, with the bundle's totals including it.
     pub(super) fn on_boundary(&mut self, time: Nanos, fingerprint: u32, sent: Bytes, packets: u64) {
+        let (bytes, before) = self.base;
+        let (sent, packets) = (sent.saturating_sub(bytes), packets.saturating_sub(before));
         self.control.on_boundary(time, fingerprint, sent, packets);
     }
 
     /// Notes the totals of all packets that have left.
     pub(super) fn on_total(&mut self, sent: Bytes, packets: u64) {
         self.headers.on_total(sent, packets);
-        self.control.on_total(sent, packets);
+        self.total = (sent, packets);
+        let (bytes, before) = self.base;
+        self.control.on_total(sent.saturating_sub(bytes), packets.saturating_sub(before));
     }
 
     /// Handles a datagram for this bundle; returns whether it was accepted.
@@ -135,7 +151,7 @@ impl ControlledBundle {
             Ok(received) => received,
             Err(why) => {
                 self.refused += 1;
-                tracing::debug!("bundle {}: message refused: {why}", self.name);
+                tracing::debug!("bundle {}: message refused: {why}", self.name());
                 if let Some(hint) = Hint::refused(datagram.from, why) {
                     self.diagnosis.on_hint(came, hint);
                 }
@@ -192,7 +208,7 @@ impl ControlledBundle {
         self.updated_at = now;
         let unrecognized = self.control.unmatched_in_a_row();
         let counts = SendboxCounts { packets: self.control.packets_sent(), unrecognized };
-        channel.send(&self.feedback.update(epoch, counts), self.receivebox);
+        channel.send(&self.feedback.update(epoch, counts), self.config.receivebox);
     }
 
     /// Runs a tick of the control loop, with `backlog` bytes waiting; returns the rate of the
@@ -217,18 +233,20 @@ impl ControlledBundle {
             self.send_epoch(now, epoch, channel);
         }
         if let Some(line) = self.diagnosis.poll(now) {
-            line.log(&self.name);
+            line.log(self.name());
         }
         while let Some(event) = self.control.poll_event() {
             match event {
-                control::Event::RateSet { .. } => tracing::debug!("bundle {}: {event}", self.name),
-                control::Event::ExcessReceived { .. } => {
-                    tracing::warn!("bundle {}: {event}", self.name);
+                control::Event::RateSet { .. } => {
+                    tracing::debug!("bundle {}: {event}", self.name());
                 }
-                _ => tracing::info!("bundle {}: {event}", self.name),
+                control::Event::ExcessReceived { .. } => {
+                    tracing::warn!("bundle {}: {event}", self.name());
+                }
+                _ => tracing::info!("bundle {}: {event}", self.name()),
             }
             self.note(now, event);
-            explain(&self.name, &event)?;
+            explain(&self.config.name, &event)?;
         }
         Ok(self.rate())
     }
@@ -251,8 +269,8 @@ impl ControlledBundle {
         let ms = |time: Nanos| time.0 as f64 / 1e6;
         let waited = |rtt: Nanos, least: Nanos| ms(rtt.saturating_sub(least));
         SendStatus {
-            name: self.name.clone(),
-            receivebox: self.receivebox,
+            name: self.config.name.clone(),
+            receivebox: self.config.receivebox,
             mode: snapshot.mode.to_string(),
             mode_s: seconds(now, self.mode_since),
             reason: self.reason.map(|reason| reason.to_string()),
@@ -285,7 +303,7 @@ impl ControlledBundle {
     }
 
     /// Prefetches the state of the bundles after number `index`, before that one's tick.
-    pub(super) fn prefetch_after(index: usize, bundles: &[Self]) {
+    pub(super) fn prefetch_after(index: usize, bundles: &Slots<Self>) {
         control::ControlLoop::prefetch_after(index, |index| bundles.get(index).map(|b| &b.control));
     }
 
@@ -314,7 +332,7 @@ impl ControlledBundle {
     }
 
     pub(super) fn name(&self) -> &str {
-        &self.name
+        &self.config.name
     }
 
     /// The session of its channel.
@@ -324,11 +342,15 @@ impl ControlledBundle {
 
     /// The address of its receivebox.
     pub(super) fn receivebox(&self) -> SocketAddr {
-        self.receivebox
+        self.config.receivebox
     }
 
     pub(super) fn id(&self) -> BundleId {
-        self.id
+        BundleId(self.config.id)
+    }
+
+    pub(super) fn config(&self) -> &BundleConfig {
+        &self.config
     }
 
     /// Returns a summary for the log at the end.
@@ -338,7 +360,7 @@ impl ControlledBundle {
             "bundle {}: {} answers gave a sample, {} matched no packet, {} were impossible, {} \
              ambiguous, {} out of order; {} packets got no answer, {} were not remembered; {} \
              restarts of the receivebox, {} messages refused, {} events not logged",
-            self.name,
+            self.name(),
             c.accepted,
             c.unmatched,
             c.impossible,
@@ -351,4 +373,27 @@ impl ControlledBundle {
             c.events_lost,
         )
     }
+}
+
+/// Makes the control loop of a bundle.
+fn control_loop(config: &BundleConfig, now: Nanos) -> Result<control::ControlLoop, Error> {
+    let defaults = control::ControlConfig::default();
+    let feedback_wire = packet_length(FEEDBACK_LEN, config.receivebox);
+    let settings = control::ControlConfig {
+        min_rate: config.min_rate.unwrap_or(defaults.min_rate),
+        max_rate: config.max_rate.unwrap_or(defaults.max_rate),
+        epoch: control::EpochConfig { feedback_wire, ..defaults.epoch },
+        controller: config.controller,
+        cross_traffic: config.cross_traffic,
+        multipath: config.multipath,
+        guard: config.guard,
+        ..defaults
+    };
+    control::ControlLoop::new(settings, now)
+        .map_err(|source| Error::Control { bundle: config.name.clone(), source })
+}
+
+/// Makes the channel of a bundle to its receivebox.
+fn channel(config: &BundleConfig) -> SendboxChannel {
+    SendboxChannel::new(BundleId(config.id), &config.key, random::session())
 }

@@ -17,10 +17,14 @@ use crate::channel::{Channel, Datagram, Incoming, Undelivered};
 use crate::config::BundleConfig;
 use crate::diagnosis::Hint;
 use crate::receivebox::Receivebox;
+use crate::reload::{self, Difference, Refused, Step};
+use crate::slots::Slots;
 
 /// All bundles of a sendbox.
 pub(super) struct Bundles {
-    list: Vec<ControlledBundle>,
+    list: Slots<ControlledBundle>,
+    /// The bytes of each packet that shapers count beside its IP packet.
+    header: Bytes,
     /// The bundles of each id. Ids that are derived from keys may be equal.
     by_id: HashMap<BundleId, Vec<usize>>,
     /// The bundles of each receivebox.
@@ -41,13 +45,67 @@ impl Bundles {
         let channel = listen.map(Channel::bind).transpose()?;
         let list = configs.into_iter().map(|b| ControlledBundle::new(b, header, now));
         let list = list.collect::<Result<Vec<_>, _>>()?;
-        let mut by_id: HashMap<_, Vec<_>> = HashMap::new();
-        let mut by_address: HashMap<_, Vec<_>> = HashMap::new();
-        for (index, bundle) in list.iter().enumerate() {
-            by_id.entry(bundle.id()).or_default().push(index);
-            by_address.entry(bundle.receivebox()).or_default().push(index);
+        let mut bundles = Self {
+            list: Slots::new(list),
+            header,
+            by_id: HashMap::new(),
+            by_address: HashMap::new(),
+            channel,
+        };
+        bundles.index();
+        Ok(bundles)
+    }
+
+    /// Computes the difference to `wanted`, whose new bundles may have numbers below `room` that
+    /// `is_free` accepts. It changes nothing.
+    pub(super) fn difference(
+        &self,
+        wanted: Vec<BundleConfig>,
+        room: usize,
+        is_free: impl Fn(usize) -> bool,
+    ) -> Result<Difference<BundleConfig>, Refused> {
+        wanted.iter().try_for_each(ControlledBundle::check)?;
+        let present = self.list.iter().map(|(number, bundle)| (number, bundle.config()));
+        let free = self.list.free().filter(|number| is_free(*number)).take_while(|n| *n < room);
+        reload::difference(present, wanted, free, room)
+    }
+
+    /// Applies `steps`. Bundles that they do not name keep their control loops and channels.
+    pub(super) fn apply(
+        &mut self,
+        now: Nanos,
+        steps: Vec<Step<BundleConfig>>,
+    ) -> Result<(), Error> {
+        for step in steps {
+            match step {
+                Step::Add { number, config } => {
+                    let bundle = ControlledBundle::new(config, self.header, now)?;
+                    self.list.put(number, bundle);
+                }
+                Step::Change { number, config, parts } => {
+                    if let Some(bundle) = self.list.get_mut(number) {
+                        bundle.change(config, parts, now)?;
+                    }
+                }
+                Step::Remove { number } => {
+                    if let Some(bundle) = self.list.remove(number) {
+                        tracing::info!("{}", bundle.summary());
+                    }
+                }
+            }
         }
-        Ok(Self { list, by_id, by_address, channel })
+        self.index();
+        Ok(())
+    }
+
+    /// Finds the bundles of each id and address again.
+    fn index(&mut self) {
+        self.by_id.clear();
+        self.by_address.clear();
+        for (number, bundle) in self.list.iter() {
+            self.by_id.entry(bundle.id()).or_default().push(number);
+            self.by_address.entry(bundle.receivebox()).or_default().push(number);
+        }
     }
 
     /// Returns the descriptor that becomes readable when messages have arrived.
@@ -61,19 +119,21 @@ impl Bundles {
         now: Nanos,
         queue: impl Fn(usize) -> QueueTotals,
     ) -> Vec<SendStatus> {
-        self.list.iter().enumerate().map(|(i, bundle)| bundle.status(now, queue(i))).collect()
+        self.list.iter().map(|(number, bundle)| bundle.status(now, queue(number))).collect()
     }
 
-    pub(super) fn all(&self) -> &[ControlledBundle] {
+    /// Returns the bundles with their numbers.
+    pub(super) fn all(&self) -> &Slots<ControlledBundle> {
         &self.list
     }
 
-    pub(super) fn get(&self, index: usize) -> &ControlledBundle {
-        &self.list[index]
+    /// Returns the bundle that has this number.
+    pub(super) fn get(&self, number: usize) -> Option<&ControlledBundle> {
+        self.list.get(number)
     }
 
-    pub(super) fn get_mut(&mut self, index: usize) -> &mut ControlledBundle {
-        &mut self.list[index]
+    pub(super) fn get_mut(&mut self, number: usize) -> Option<&mut ControlledBundle> {
+        self.list.get_mut(number)
     }
 
     /// Returns the channel to the receiveboxes.
@@ -113,7 +173,10 @@ impl Bundles {
             Ok(id) => match self.by_id.get(&id) {
                 Some(bundles) => {
                     // A key that is another bundle's does not fit.
-                    let _ = bundles.iter().any(|i| self.list[*i].on_message(datagram, channel));
+                    let _ = bundles.iter().any(|number| {
+                        let bundle = self.list.get_mut(*number);
+                        bundle.is_some_and(|bundle| bundle.on_message(datagram, channel))
+                    });
                 }
                 None => {
                     tracing::debug!("a message from {from} is for an unknown bundle");
@@ -126,22 +189,24 @@ impl Bundles {
 
     /// Gives a hint to the bundles whose receivebox is at `address`.
     fn hint(&mut self, now: Nanos, address: SocketAddr, hint: Hint) {
-        for &index in self.by_address.get(&address).into_iter().flatten() {
-            self.list[index].on_hint(now, hint);
+        for &number in self.by_address.get(&address).into_iter().flatten() {
+            if let Some(bundle) = self.list.get_mut(number) {
+                bundle.on_hint(now, hint);
+            }
         }
     }
 
-    /// Runs the tick of bundle number `index`, with `backlog` bytes waiting; returns its rate,
+    /// Runs the tick of bundle number `number`, with `backlog` bytes waiting; returns its rate,
     /// `None` being no limit. Bundles are ticked in the order of their numbers.
     pub(super) fn tick(
         &mut self,
-        index: usize,
+        number: usize,
         now: Nanos,
         backlog: Bytes,
         logs: &mut Logs,
     ) -> Option<Rate> {
-        ControlledBundle::prefetch_after(index, &self.list);
-        let bundle = &mut self.list[index];
+        ControlledBundle::prefetch_after(number, &self.list);
+        let bundle = self.list.get_mut(number)?;
         let Some(channel) = &self.channel else { return bundle.rate() };
         let Ok(rate) = bundle.tick(now, backlog, channel, |name, event| {
             logs.event(|| Event::new(now, name, event));
@@ -153,7 +218,7 @@ impl Bundles {
 
     /// Logs a summary of each bundle, at the end.
     pub(super) fn log_summaries(&self) {
-        for bundle in &self.list {
+        for (_, bundle) in self.list.iter() {
             tracing::info!("{}", bundle.summary());
         }
     }

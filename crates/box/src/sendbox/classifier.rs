@@ -6,6 +6,7 @@ use prefix_trie::joint::JointPrefixMap;
 
 use crate::classes::Classes;
 use crate::config::BundleConfig;
+use crate::slots::Slots;
 
 /// The rules by which packets are in bundles and classes.
 #[derive(Debug)]
@@ -13,26 +14,27 @@ pub(super) struct Classifier {
     /// The bundle of each destination prefix.
     bundles: JointPrefixMap<IpNet, usize>,
     /// The classes of each bundle.
-    classes: Vec<Classes>,
+    classes: Slots<Classes>,
 }
 
 impl Classifier {
-    /// Makes the rules of `bundles`, which are numbered in this order.
-    pub(super) fn new(bundles: &[BundleConfig]) -> Self {
-        let entries = bundles.iter().enumerate();
-        Self {
-            bundles: entries
-                .flat_map(|(i, b)| b.prefixes.iter().map(move |p| (p.trunc(), i)))
-                .collect(),
-            classes: bundles.iter().map(|b| Classes::of(&b.policy)).collect(),
+    /// Makes the rules of bundles with their numbers.
+    pub(super) fn new<'a>(bundles: impl Iterator<Item = (usize, &'a BundleConfig)>) -> Self {
+        let mut rules = Self { bundles: JointPrefixMap::default(), classes: Slots::new([]) };
+        for (number, bundle) in bundles {
+            for prefix in &bundle.prefixes {
+                rules.bundles.insert(prefix.trunc(), number);
+            }
+            rules.classes.put(number, Classes::of(&bundle.policy));
         }
+        rules
     }
 
     /// Finds the bundle of `frame`, which has these headers, by the longest prefix of the
     /// destination, and its class; `None` for traffic that is in no bundle.
     pub(super) fn classify(&self, frame: &[u8], headers: &Headers) -> Option<(usize, u8)> {
         let (_, &bundle) = self.bundles.get_lpm(&IpNet::from(headers.destination))?;
-        Some((bundle, self.classes[bundle].find(frame, Some(headers))))
+        Some((bundle, self.classes.get(bundle)?.find(frame, Some(headers))))
     }
 }
 
@@ -86,10 +88,11 @@ mod tests {
 
     #[test]
     fn the_destination_alone_decides_the_bundle() {
-        let classifier = Classifier::new(&[
+        let bundles = [
             bundle(&["10.0.0.0/8", "fd00::/16"], vec![]),
             bundle(&["10.2.0.0/16", "10.3.4.5/32", "::/0"], vec![]),
-        ]);
+        ];
+        let classifier = Classifier::new(bundles.iter().enumerate());
         let of = |source, destination| classifier.classify(&[], &headers(source, destination));
         assert_eq!(of("192.0.2.1", "10.1.0.1"), Some((0, 0)));
         assert_eq!(of("192.0.2.1", "10.2.0.1"), Some((1, 0)), "the longest prefix");
@@ -107,7 +110,8 @@ mod tests {
         let site = "10.2.9.0/24".parse().unwrap();
         let lab = Match { prefixes: vec![site], ..Match::default() };
         let classes = vec![voice, dns, lab, Match::default()];
-        let classifier = Classifier::new(&[bundle(&["0.0.0.0/0"], classes)]);
+        let bundles = [bundle(&["0.0.0.0/0"], classes)];
+        let classifier = Classifier::new(bundles.iter().enumerate());
         let plain = headers("192.0.2.1", "10.1.0.1");
         let ports = |source, destination| Some(Ports { source, destination });
         let cases = [

@@ -6,30 +6,33 @@
 //! after half a second, and new packets flow without a limit. The next process adopts the tree with
 //! the packets that wait in it.
 
-use std::net::SocketAddr;
+mod reload;
+
+use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
 
+use forebay_dataplane::Error as PortError;
 use forebay_dataplane::kernel::{ClassRule, EgressObserver};
-use forebay_dataplane::{Error as PortError, Netdev};
 use forebay_records::HopCounters;
 use forebay_system::wait::Waiter;
 use forebay_system::{clock, notify};
 use forebay_tc::{
-    Device, Error as TreeError, Event, Features, Foreign, Programs, QueueCounts, Statistics, Tree,
-    Watch,
+    BundleQueues, Device, Error as TreeError, Event, Features, Foreign, Programs, QueueCounts,
+    Statistics, Tree, Watch,
 };
 use forebay_units::Nanos;
 
-use super::bundle::QueueTotals;
+use super::bundle::{ControlledBundle, QueueTotals};
 use super::bundles::Bundles;
-use super::logs::{LogPaths, Logs};
-use super::{TICK, tree};
+use super::logs::Logs;
+use super::{Start, TICK, tree};
 use crate::Error;
-use crate::config::{BundleConfig, Policy};
+use crate::config::Policy;
 use crate::logs::{Account, Packets};
 use crate::not_understood::{Direction, NotUnderstoodLog};
 use crate::privileges::{self, Capability, Extra};
 use crate::receivebox::Receivebox;
+use crate::reload::Reloader;
 use crate::signals::Signals;
 use crate::status::{State, StatusSocket};
 use crate::{say_ready, ticks};
@@ -41,14 +44,11 @@ const RETRY: Nanos = Nanos::from_secs(1);
 
 /// Runs until a signal arrives, and removes the tree.
 pub(super) fn run(
-    outside: Netdev,
+    start: Start<'_>,
     foreign: Foreign,
-    listen: Option<SocketAddr>,
-    bundles: Vec<BundleConfig>,
     receivebox: Option<Receivebox>,
-    paths: &LogPaths,
-    signals: &Signals,
 ) -> Result<(), Error> {
+    let (paths, signals) = (start.paths, start.signals);
     if paths.packets.is_some() {
         tracing::warn!(
             "the log of packets stays empty: with the kernel's queues no packet enters the sendbox"
@@ -56,7 +56,7 @@ pub(super) fn run(
     }
     Packets::create(paths.packets.as_deref())?.finish()?;
     let counters = Account::create(paths.counters.as_deref())?;
-    let mut sendbox = Sendbox::new(outside, foreign, listen, bundles, receivebox, paths)?;
+    let mut sendbox = Sendbox::new(start, foreign, receivebox)?;
     // Rates are set by netlink. At the end, queues that the tree replaced are restored, and the
     // file that describes them is removed.
     privileges::reduce(&[Capability::NetAdmin], &[Extra::RemoveFiles]);
@@ -82,7 +82,12 @@ struct Sendbox {
     /// The counters of each bundle at the last tick.
     counts: Vec<Statistics>,
     /// The epoch size of each bundle in the kernel.
-    epochs: Vec<Option<u32>>,
+    epochs: HashMap<usize, u32>,
+    /// Bundles that were removed, and whose queues are kept until they are empty.
+    leaving: Vec<BundleQueues>,
+    /// What the queues of removed bundles had counted.
+    departed: HopCounters,
+    reloader: Reloader,
     damage: Option<Damage>,
     not_understood: NotUnderstoodLog,
     due_check: Nanos,
@@ -99,13 +104,11 @@ struct Damage {
 
 impl Sendbox {
     fn new(
-        outside: Netdev,
+        start: Start<'_>,
         foreign: Foreign,
-        listen: Option<SocketAddr>,
-        configs: Vec<BundleConfig>,
         mut receivebox: Option<Receivebox>,
-        paths: &LogPaths,
     ) -> Result<Self, Error> {
+        let Start { outside, listen, bundles: configs, reloader, paths, .. } = start;
         let device = Device::find(&outside.name)?;
         let plan = tree::plan(&configs, &Features::probe()?)?;
         let mut observer = EgressObserver::attach(&outside)?;
@@ -119,7 +122,7 @@ impl Sendbox {
         let count = configs.len();
         let bundles = Bundles::new(configs, listen, outside.framing()?.header(), clock::now())?;
         if let Some(receivebox) = &mut receivebox {
-            for bundle in bundles.all() {
+            for (_, bundle) in bundles.all().iter() {
                 receivebox.refuse(bundle.name(), bundle.session());
             }
         }
@@ -151,7 +154,10 @@ impl Sendbox {
             ),
             receivebox,
             counts: vec![Statistics::default(); count],
-            epochs: vec![None; count],
+            epochs: HashMap::new(),
+            leaving: Vec::new(),
+            departed: HopCounters::default(),
+            reloader,
             damage: None,
             not_understood: NotUnderstoodLog::new(Direction::Leaving),
             due_check: Nanos::ZERO,
@@ -182,6 +188,10 @@ impl Sendbox {
             }
             if now >= due_tick {
                 self.tick(now)?;
+                if let Some(contents) = self.reloader.poll(signals) {
+                    let outcome = contents.and_then(|contents| self.reload(now, contents));
+                    self.reloader.answer(&outcome);
+                }
                 due_tick = ticks::next(due_tick, TICK, now);
             }
             waiter.wait_until(due_tick);
@@ -193,8 +203,9 @@ impl Sendbox {
     fn take_samples(&mut self) -> Result<(), Error> {
         let bundles = &mut self.bundles;
         self.observer.poll(|s| {
-            let bundle = bundles.get_mut(s.bundle);
-            bundle.on_boundary(s.time, s.fingerprint, s.counts.bytes, s.counts.packets);
+            if let Some(bundle) = bundles.get_mut(s.bundle) {
+                bundle.on_boundary(s.time, s.fingerprint, s.counts.bytes, s.counts.packets);
+            }
         })?;
         Ok(())
     }
@@ -208,18 +219,20 @@ impl Sendbox {
         {
             self.damaged(now, &e.to_string());
         }
-        for index in 0..self.counts.len() {
-            let left = self.observer.counts(index)?;
-            self.bundles.get_mut(index).on_total(left.bytes, left.packets);
-            let backlog = self.counts[index].backlog;
-            let rate = self.bundles.tick(index, now, backlog, &mut self.logs);
-            let epoch = self.bundles.get(index).epoch();
-            if self.epochs[index] != Some(epoch) {
-                self.observer.set_epoch(index, epoch)?;
-                self.epochs[index] = Some(epoch);
+        for number in 0..self.bundles.all().end() {
+            let Some(bundle) = self.bundles.get_mut(number) else { continue };
+            let left = self.observer.counts(number)?;
+            bundle.on_total(left.bytes, left.packets);
+            let backlog = self.counts.get(number).map(|counts| counts.backlog).unwrap_or_default();
+            let rate = self.bundles.tick(number, now, backlog, &mut self.logs);
+            if let Some(epoch) = self.bundles.get(number).map(ControlledBundle::epoch)
+                && self.epochs.get(&number) != Some(&epoch)
+            {
+                self.observer.set_epoch(number, epoch)?;
+                self.epochs.insert(number, epoch);
             }
             if self.damage.is_none() {
-                self.tree.set_rate(index, rate);
+                self.tree.set_rate(number, rate);
             }
         }
         let tree = &mut self.tree;
@@ -247,6 +260,7 @@ impl Sendbox {
         {
             self.damaged(now, &e.to_string());
         }
+        self.let_go(now);
         Ok(())
     }
 
@@ -315,7 +329,7 @@ impl Sendbox {
             receivebox.log_summaries()?;
         }
         let logged = self.logs.finish();
-        counters.write(&account(&self.counts, &queues))?;
+        counters.write(&account(&self.departed, &self.counts, &queues))?;
         logged
     }
 }
@@ -326,11 +340,13 @@ fn rules(policy: &Policy) -> Vec<ClassRule> {
     matches.map(|m| ClassRule { dscp: m.dscp, ports: m.ports, prefixes: m.prefixes }).collect()
 }
 
-/// Computes the account of the bundles' packets from the counters of their classes and queues.
-fn account(counts: &[Statistics], queues: &[QueueCounts]) -> HopCounters {
+/// Computes the account of the bundles' packets from the counters of their classes and queues, and
+/// those of bundles that have `departed`.
+fn account(departed: &HopCounters, counts: &[Statistics], queues: &[QueueCounts]) -> HopCounters {
     let sum = |of: fn(&Statistics) -> u64| counts.iter().map(of).sum::<u64>();
-    let (sent, policy_drops, queued) =
-        (sum(|c| c.packets), queues.iter().map(|queue| queue.drops).sum(), sum(|c| c.queued));
+    let drops: u64 = queues.iter().map(|queue| queue.drops).sum();
+    let sent = departed.sent + sum(|c| c.packets);
+    let (policy_drops, queued) = (departed.policy_drops + drops, sum(|c| c.queued));
     HopCounters {
         hop: "sendbox".to_owned(),
         received: sent + policy_drops + queued,

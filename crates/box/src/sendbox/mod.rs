@@ -13,6 +13,10 @@ mod logs;
 mod tree;
 mod user;
 
+use std::net::SocketAddr;
+use std::path::Path;
+
+use forebay_dataplane::Netdev;
 use forebay_units::Nanos;
 
 pub use self::logs::LogPaths;
@@ -20,14 +24,15 @@ pub use self::tree::plan;
 pub(crate) use self::user::chunks;
 
 use crate::Error;
-use crate::config::{Dataplane, ReceiveboxConfig, SendboxConfig, SiteConfig};
+use crate::config::{BundleConfig, Dataplane, ReceiveboxConfig, SendboxConfig, SiteConfig};
 use crate::receivebox::{self, Receivebox};
+use crate::reload::Reloader;
 use crate::signals::Signals;
 
 /// The time between two settings of a bundle's rate (Bundler section 6.2).
 const TICK: Nanos = Nanos::from_millis(10);
 
-/// Runs a sendbox until SIGTERM or SIGINT.
+/// Runs a sendbox until SIGTERM or SIGINT. SIGHUP reads `file`, which `config` is from, again.
 ///
 /// When it forwards, or when the kernel's queues are set up, it prints a line of JSON on standard
 /// output.
@@ -35,30 +40,45 @@ const TICK: Nanos = Nanos::from_millis(10);
 /// # Errors
 /// If the set-up fails, which leaves everything as it was; if an interface is removed or its MTU
 /// grows beyond the buffers; or, at the end, if records were lost.
-pub fn run(config: SendboxConfig, paths: &LogPaths) -> Result<(), Error> {
-    let signals = Signals::block().map_err(Error::Signals)?;
+pub fn run(config: SendboxConfig, file: &Path, paths: &LogPaths) -> Result<(), Error> {
+    let signals = Signals::block_with_reload().map_err(Error::Signals)?;
+    let reloader = Reloader::new(file, &config);
     let SendboxConfig { outside, dataplane, listen, bundles } = config;
+    let start = Start { outside, listen, bundles, reloader, paths, signals: &signals };
     match dataplane {
-        Dataplane::User(ports) => user::run(outside, ports, listen, bundles, paths, &signals),
-        Dataplane::Kernel { foreign } => {
-            kernel::run(outside, foreign, listen, bundles, None, paths, &signals)
-        }
+        Dataplane::User(ports) => user::run(start, ports),
+        Dataplane::Kernel { foreign } => kernel::run(start, foreign, None),
     }
 }
 
-/// Runs both boxes of a site over the kernel's queues, until SIGTERM or SIGINT.
+/// Runs both boxes of a site over the kernel's queues, until SIGTERM or SIGINT. SIGHUP reads
+/// `file`, which `config` is from, again.
 ///
 /// # Errors
 /// As [`run`] and [`receivebox::run`].
-pub fn run_site(config: SiteConfig, paths: &LogPaths) -> Result<(), Error> {
+pub fn run_site(config: SiteConfig, file: &Path, paths: &LogPaths) -> Result<(), Error> {
+    let reloader = Reloader::new(file, &config);
     let SiteConfig { interface, foreign, listen, bundles, peers } = config;
     if bundles.is_empty() {
-        return receivebox::run(ReceiveboxConfig { interface, listen, peers });
+        let config = ReceiveboxConfig { interface, listen, peers };
+        return receivebox::run_alone("site", config, reloader);
     }
-    let signals = Signals::block().map_err(Error::Signals)?;
+    let signals = Signals::block_with_reload().map_err(Error::Signals)?;
     let receivebox = match peers.is_empty() {
         true => None,
         false => Some(Receivebox::attach(interface.clone(), peers)?),
     };
-    kernel::run(interface, foreign, Some(listen), bundles, receivebox, paths, &signals)
+    let (outside, listen) = (interface, Some(listen));
+    let start = Start { outside, listen, bundles, reloader, paths, signals: &signals };
+    kernel::run(start, foreign, receivebox)
+}
+
+/// What a sendbox over either dataplane starts with.
+struct Start<'a> {
+    outside: Netdev,
+    listen: Option<SocketAddr>,
+    bundles: Vec<BundleConfig>,
+    reloader: Reloader,
+    paths: &'a LogPaths,
+    signals: &'a Signals,
 }

@@ -17,7 +17,7 @@ pub fn plan(bundles: &[BundleConfig], features: &Features) -> Result<Plan, Error
 }
 
 /// Returns the queues of `bundle`, which has this number.
-fn queues(number: usize, bundle: &BundleConfig) -> BundleQueues {
+pub(super) fn queues(number: usize, bundle: &BundleConfig) -> BundleQueues {
     let policy = &bundle.policy;
     let classes = policy.classes.iter().map(|class| &class.policy);
     // Either the bundle has a discipline, or its classes have.

@@ -2,50 +2,53 @@
 //! outward.
 
 use std::cell::Cell;
-use std::net::SocketAddr;
 use std::os::fd::RawFd;
 
-use forebay_dataplane::{Frame, Framing, Netdev, Packet, Pool};
+use forebay_dataplane::{Frame, Framing, Packet, Pool};
 use forebay_queue::Qdisc;
 use forebay_records::NotUnderstood;
 use forebay_system::clock;
 use forebay_units::Nanos;
 use forebay_wire::{Frame as Parsed, fingerprint};
 
-use super::bundle::QueueTotals;
+use super::Start;
+use super::bundle::{ControlledBundle, QueueTotals};
 use super::bundles::Bundles;
 use super::classifier::Classifier;
-use super::logs::{LogPaths, Logs};
+use super::logs::Logs;
 use crate::Error;
 use crate::config::{BundleConfig, Ports};
-use crate::forward::{self, Direction, DirectionQueues, Forwarder, ForwardingHandler, Place};
+use crate::forward::{
+    self, Direction, DirectionQueues, Forwarder, ForwardingHandler, Outward, Place,
+};
 use crate::logs::{Account, Packets};
 use crate::not_understood::{self, NotUnderstoodLog};
 use crate::policy::{self, Queue};
 use crate::privileges;
 use crate::random;
+use crate::reload::{Contents, Difference, Refused, Reloader, Step, Words};
 use crate::signals::Signals;
 use crate::status::{State, StatusSocket};
 
 /// The source in the packet log of bundles beyond the 255th.
 const NO_BUNDLE: u8 = 255;
 
+/// The packets for which the frames' memory has room beside those of the queues at the start, so
+/// that bundles can come while the sendbox runs.
+const ROOM: u64 = 16_384;
+/// The least number of bundles for which a running sendbox has room.
+const LEAST_BUNDLES: usize = 64;
+
 /// Runs until a signal arrives.
-pub(super) fn run(
-    outside: Netdev,
-    ports: Ports,
-    listen: Option<SocketAddr>,
-    configs: Vec<BundleConfig>,
-    paths: &LogPaths,
-    signals: &Signals,
-) -> Result<(), Error> {
-    let capacity = capacity(&configs);
-    let classifier = Classifier::new(&configs);
-    let queue =
-        |b: &BundleConfig| Queue::build(&format!("bundle {}", b.name), &b.policy, random::number());
-    let queues = configs.iter().map(queue).collect::<Result<Vec<_>, _>>()?;
+pub(super) fn run(start: Start<'_>, ports: Ports) -> Result<(), Error> {
+    let Start { outside, listen, bundles: configs, reloader, paths, signals } = start;
+    let capacity = capacity(&configs) + ROOM;
+    let room = LEAST_BUNDLES.max(2 * configs.len());
+    let classifier = Classifier::new(configs.iter().enumerate());
+    let queues = configs.iter().map(build).collect::<Result<Vec<_>, _>>()?;
     let bundles = Bundles::new(configs, listen, Framing::Ethernet.header(), clock::now())?;
-    let shaped = |(index, queue)| forward::shaped(queue, bundles.get(index).rate());
+    let rate = |number| bundles.get(number).and_then(ControlledBundle::rate);
+    let shaped = |(number, queue)| forward::shaped(queue, rate(number));
     let queues = queues.into_iter().enumerate().map(shaped).collect();
     let packets = Packets::create(paths.packets.as_deref())?;
     let account = Account::create(paths.counters.as_deref())?;
@@ -54,6 +57,9 @@ pub(super) fn run(
     let mut sendbox = Sendbox {
         classifier,
         bundles,
+        reloader,
+        capacity,
+        room,
         logs: Logs::create(paths)?,
         status,
         outside: outside.name.clone(),
@@ -72,9 +78,14 @@ pub(super) fn run(
     ended.and(logged).and(packets.finish())
 }
 
+/// Builds the queue of a bundle.
+fn build(bundle: &BundleConfig) -> Result<Queue, Error> {
+    Queue::build(&format!("bundle {}", bundle.name), &bundle.policy, random::number())
+}
+
 /// Returns the number of chunks for the frames of `bundles`.
 pub(crate) fn chunks(bundles: &[BundleConfig]) -> u32 {
-    forward::chunks(capacity(bundles))
+    forward::chunks(capacity(bundles) + ROOM)
 }
 
 /// Returns the number of packets that the queues of `bundles` can hold.
@@ -85,6 +96,11 @@ fn capacity(bundles: &[BundleConfig]) -> u64 {
 struct Sendbox {
     classifier: Classifier,
     bundles: Bundles,
+    reloader: Reloader,
+    /// The number of packets for which the frames' memory has room.
+    capacity: u64,
+    /// The number of bundles for which there is room.
+    room: usize,
     logs: Logs,
     status: StatusSocket,
     outside: String,
@@ -119,8 +135,8 @@ impl ForwardingHandler for Sendbox {
         let Some((queue, class)) = self.classifier.classify(bytes, &headers) else {
             return Err(frame);
         };
-        let key = self.bundles.get(queue).fingerprint_key();
-        let fingerprint = fingerprint(bytes, &headers, key);
+        let Some(bundle) = self.bundles.get(queue) else { return Err(frame) };
+        let fingerprint = fingerprint(bytes, &headers, bundle.fingerprint_key());
         let mut packet = Packet::new(frame, Some(&headers), now).in_class(class);
         packet.fingerprint = fingerprint;
         packet.source = u8::try_from(queue).unwrap_or(NO_BUNDLE);
@@ -128,15 +144,21 @@ impl ForwardingHandler for Sendbox {
     }
 
     fn on_sent(&mut self, now: Nanos, _: Direction, queue: usize, packet: &Packet) {
-        self.bundles.get_mut(queue).on_sent(now, packet.counted, packet.fingerprint);
+        if let Some(bundle) = self.bundles.get_mut(queue) {
+            bundle.on_sent(now, packet.counted, packet.fingerprint);
+        }
     }
 
     fn on_tick(&mut self, now: Nanos, [outward, _]: &mut [DirectionQueues; 2]) {
-        for index in 0..outward.queues().len() {
-            let backlog = outward.queues()[index].backlog().bytes;
-            let rate = self.bundles.tick(index, now, backlog, &mut self.logs);
-            outward.set_rate(now, index, rate);
-            outward.keep_order(index, self.bundles.get(index).keeps_order());
+        for number in 0..outward.queues().len() {
+            if self.bundles.get(number).is_none() {
+                continue;
+            }
+            let backlog = outward.queues()[number].backlog().bytes;
+            let rate = self.bundles.tick(number, now, backlog, &mut self.logs);
+            outward.set_rate(now, number, rate);
+            let keep = self.bundles.get(number).is_some_and(ControlledBundle::keeps_order);
+            outward.keep_order(number, keep);
         }
         let totals = |index| {
             let counts = outward.counts_of(index);
@@ -149,6 +171,13 @@ impl ForwardingHandler for Sendbox {
         self.log.note(&self.outside, self.not_understood.get());
     }
 
+    fn reload(&mut self, now: Nanos, signals: &Signals, outward: &mut Outward<'_>) {
+        if let Some(contents) = self.reloader.poll(signals) {
+            let outcome = contents.and_then(|contents| self.change(now, contents, outward));
+            self.reloader.answer(&outcome);
+        }
+    }
+
     fn descriptor(&self) -> Option<RawFd> {
         self.bundles.descriptor()
     }
@@ -156,5 +185,52 @@ impl ForwardingHandler for Sendbox {
     fn on_readable(&mut self) {
         // Without a receivebox nothing can fail.
         let _ = self.bundles.take_messages(None);
+    }
+}
+
+impl Sendbox {
+    /// Applies a file. Everything that may refuse it is asked before anything changes. The queue of
+    /// a removed bundle stays until it is empty, at the last rate.
+    fn change(
+        &mut self,
+        now: Nanos,
+        contents: Contents,
+        outward: &mut Outward<'_>,
+    ) -> Result<Words, Refused> {
+        let wanted = capacity(&contents.bundles);
+        if wanted > self.capacity {
+            return Err(Refused::restart(format!(
+                "the queues could hold {wanted} packets, and the running process has memory for {}",
+                self.capacity
+            )));
+        }
+        let queues = outward.queues.queues();
+        let is_free = |n: usize| queues.get(n).is_none_or(|queue| queue.backlog().packets == 0);
+        let Difference { steps, words } =
+            self.bundles.difference(contents.bundles, self.room, is_free)?;
+        let mut built = Vec::new();
+        for step in &steps {
+            match step {
+                Step::Add { number, config } => built.push((*number, true, build(config)?)),
+                Step::Change { number, config, parts } if parts.policy => {
+                    built.push((*number, false, build(config)?));
+                }
+                Step::Change { .. } | Step::Remove { .. } => {}
+            }
+        }
+        self.bundles.apply(now, steps).map_err(Refused::partly)?;
+        // New bundles have rising numbers, so that each finds the numbers before it in use.
+        for (number, is_new, queue) in built {
+            let Outward { queues, pool, packets } = outward;
+            if is_new {
+                let rate = self.bundles.get(number).and_then(ControlledBundle::rate);
+                queues.put(number, forward::shaped(queue, rate));
+            } else {
+                queues.replace(now, number, queue, pool, packets);
+            }
+        }
+        let bundles = self.bundles.all().iter();
+        self.classifier = Classifier::new(bundles.map(|(number, b)| (number, b.config())));
+        Ok(Words::new(words, Vec::new()))
     }
 }

@@ -1,9 +1,9 @@
 //! The tables of the receivebox's program, which change while it runs.
 //!
-//! Each prefix has an id while it is in the tables, and each pair of ids may have a bundle. A change
-//! writes the pairs of all prefixes, old and new, before any prefix comes or goes. So a packet whose
-//! longest prefixes and bundle stay the same finds its bundle at any moment. For an instant another
-//! packet may find none, or that of a shorter prefix.
+//! Each prefix has an id while it is in the tables, and each pair of ids may have a bundle. A
+//! change writes the pairs of all prefixes, old and new, before any prefix comes or goes. So a
+//! packet whose longest prefixes and bundle stay the same finds its bundle at any moment. For an
+//! instant another packet may find none, or that of a shorter prefix.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

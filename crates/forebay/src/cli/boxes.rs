@@ -75,6 +75,16 @@ pub(crate) struct StatusArgs {
     pub(crate) watch: bool,
 }
 
+#[derive(Debug, Args)]
+pub(crate) struct ReloadArgs {
+    /// Ask only the box that has this process number.
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) process: Option<u32>,
+    /// Print what changed as JSON, on one line.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 #[cfg(feature = "exporter")]
 #[derive(Debug, Args)]
 pub(crate) struct ExporterArgs {

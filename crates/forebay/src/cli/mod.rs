@@ -16,8 +16,8 @@ pub(crate) use self::boxes::ExporterArgs;
 #[cfg(feature = "watch")]
 pub(crate) use self::boxes::{EventsArgs, ExplainArgs, WatchArgs};
 pub(crate) use self::boxes::{
-    LinkArgs, ReceiveboxArgs, SendboxArgs, SiteArgs, SiteCommand, SiteInitArgs, StatusArgs,
-    VhostArgs,
+    LinkArgs, ReceiveboxArgs, ReloadArgs, SendboxArgs, SiteArgs, SiteCommand, SiteInitArgs,
+    StatusArgs, VhostArgs,
 };
 pub(crate) use self::l4s::{L4sArgs, L4sCheckArgs, L4sCommand};
 pub(crate) use self::lab::{
@@ -70,6 +70,8 @@ pub(crate) enum Command {
     Vhost(VhostArgs),
     /// Show the state of the sites, sendboxes and receiveboxes in this network namespace.
     Status(StatusArgs),
+    /// Let the sites, sendboxes and receiveboxes in this network namespace read their files again.
+    Reload(ReloadArgs),
     /// Serve the metrics of all boxes in this network namespace to Prometheus, over HTTP.
     #[cfg(feature = "exporter")]
     Exporter(ExporterArgs),

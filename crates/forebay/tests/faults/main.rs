@@ -11,6 +11,7 @@ mod namespace;
 mod output;
 mod privileges;
 mod probe;
+mod reload;
 mod restart;
 #[path = "../kernel/sites.rs"]
 #[allow(dead_code, reason = "the kernel tests use the rest")]

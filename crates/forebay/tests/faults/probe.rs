@@ -90,9 +90,14 @@ impl Passed {
         longest
     }
 
+    /// The number of datagrams that did not arrive.
+    pub(crate) fn lost(&self) -> usize {
+        self.0.iter().filter(|(_, arrived)| !arrived).count()
+    }
+
     /// Checks that no fault cost more than a second, and prints the figures.
     pub(crate) fn check(&self, what: &str) {
-        let lost = self.0.iter().filter(|(_, arrived)| !arrived).count();
+        let lost = self.lost();
         let outage = self.outage();
         eprintln!("{what}: {lost} of {} datagrams lost, {outage:.1?} without one", self.0.len());
         assert!(outage <= OUTAGE, "{what}: nothing passed for {outage:.1?}");

@@ -18,6 +18,7 @@ mod site;
 #[allow(dead_code, reason = "the tests of faults use the rest")]
 mod sites;
 mod stranger;
+#[allow(dead_code, reason = "the tests of faults use the rest")]
 mod transfer;
 mod tunnel;
 #[path = "../../../dataplane/tests/tunnel/mod.rs"]

@@ -3,8 +3,8 @@
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -36,6 +36,29 @@ struct Transfer {
 pub(crate) struct Transfers {
     all: Vec<Transfer>,
     enough: Arc<AtomicBool>,
+    stalls: Arc<Stalls>,
+}
+
+/// The longest time in which a connection received nothing, since the last call of
+/// [`Stalls::take`].
+struct Stalls(Mutex<(Instant, Duration)>);
+
+impl Stalls {
+    fn new() -> Arc<Self> {
+        Arc::new(Self(Mutex::new((Instant::now(), Duration::ZERO))))
+    }
+
+    /// Notes that a connection received nothing since `last`.
+    fn note(&self, last: Instant) {
+        let mut stalls = self.0.lock().unwrap();
+        let (since, longest) = *stalls;
+        stalls.1 = longest.max(last.max(since).elapsed());
+    }
+
+    fn take(&self) -> Duration {
+        let mut stalls = self.0.lock().unwrap();
+        std::mem::replace(&mut *stalls, (Instant::now(), Duration::ZERO)).1
+    }
 }
 
 impl Transfers {
@@ -52,14 +75,21 @@ impl Transfers {
         count: usize,
     ) -> Self {
         let enough = Arc::new(AtomicBool::new(false));
+        let stalls = Stalls::new();
         let listener = within(&to.0, move || TcpListener::bind((address, 0)).unwrap());
         let address = listener.local_addr().unwrap();
         // One after the other, so that both lists of ends have the same order.
         let connect = |_| {
             let sender = within(&from.0, move || TcpStream::connect(address).unwrap());
-            Transfer::new(sender, listener.accept().unwrap().0, &enough)
+            Transfer::new(sender, listener.accept().unwrap().0, &enough, &stalls)
         };
-        Self { all: (0..count).map(connect).collect(), enough: Arc::clone(&enough) }
+        let all = (0..count).map(connect).collect();
+        Self { all, enough: Arc::clone(&enough), stalls }
+    }
+
+    /// Returns the longest time in which one of them received nothing, since the last call.
+    pub(crate) fn forget_stalls(&self) -> Duration {
+        self.stalls.take()
     }
 
     /// Waits until each connection has received more data.
@@ -85,12 +115,18 @@ impl Transfers {
 }
 
 impl Transfer {
-    fn new(mut sender: TcpStream, mut receiver: TcpStream, enough: &Arc<AtomicBool>) -> Self {
+    fn new(
+        mut sender: TcpStream,
+        mut receiver: TcpStream,
+        enough: &Arc<AtomicBool>,
+        stalls: &Arc<Stalls>,
+    ) -> Self {
         limit_send_buffer(&sender);
         sender.set_write_timeout(Some(PATIENCE)).unwrap();
         receiver.set_read_timeout(Some(PATIENCE)).unwrap();
         let received = Arc::new(AtomicU64::new(0));
         let (count, enough) = (Arc::clone(&received), Arc::clone(enough));
+        let stalls = Arc::clone(stalls);
         let sender = thread::spawn(move || {
             let (pattern, mut sent) = (pattern(), 0);
             while !enough.load(Ordering::Relaxed) {
@@ -105,6 +141,7 @@ impl Transfer {
             loop {
                 let room = buffer.len().min(pattern.len() - at);
                 let n = receiver.read(&mut buffer[..room]).expect("no connection is lost");
+                stalls.note(last);
                 longest = longest.max(last.elapsed());
                 last = Instant::now();
                 if n == 0 {

@@ -1,0 +1,387 @@
+//! Tests boxes that read their files again and again while traffic passes. Nothing may be lost.
+
+use std::fs;
+use std::io::Read;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixStream};
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use forebay_records::{RELOAD_SOCKET, Reloaded};
+
+use crate::namespace::{Namespace, has_root, run, within};
+use crate::probe::Probe;
+use crate::sites::{PROGRAM, Process, Sites, until};
+use crate::span::{METHODS, Running, Span, TO};
+use crate::transfer::Transfers;
+
+/// The reloads of a test, and those of the measurement.
+const FEW: usize = 100;
+const MANY: usize = 10_000;
+/// The connections of a test, and those of the measurement.
+const CONNECTIONS: usize = 50;
+/// The memory in kB by which a process may grow: its allocator keeps some.
+const GROWTH: u64 = 2_048;
+
+/// A running box whose file changes.
+struct Changing<'a> {
+    place: &'a Namespace,
+    process: u32,
+    file: &'a Path,
+}
+
+/// What a box uses: memory in kB and descriptors.
+#[derive(Clone, Copy, Debug)]
+struct Use {
+    memory: u64,
+    descriptors: usize,
+}
+
+impl Changing<'_> {
+    /// Writes `text` to the file and lets the box read it.
+    fn reload(&self, text: &str) -> Reloaded {
+        fs::write(self.file, text).unwrap();
+        let process = self.process;
+        let answer = within(&self.place.0, move || {
+            let name = format!("{RELOAD_SOCKET}{process}");
+            let address = SocketAddr::from_abstract_name(name).unwrap();
+            let mut stream = UnixStream::connect_addr(&address).unwrap();
+            let mut text = Vec::new();
+            stream.read_to_end(&mut text).unwrap();
+            text
+        });
+        serde_json::from_slice(&answer).unwrap()
+    }
+
+    /// Runs `forebay reload` after writing `text`; returns its exit status and what it said.
+    fn command(&self, text: &str, arguments: &[&str]) -> (Option<i32>, String) {
+        fs::write(self.file, text).unwrap();
+        let output = Command::new("ip")
+            .args(["netns", "exec", &self.place.0, PROGRAM, "reload"])
+            .args(["--process", &self.process.to_string()])
+            .args(arguments)
+            .output()
+            .unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8(said).unwrap().trim_end().to_owned())
+    }
+
+    fn used(&self) -> Use {
+        let path = format!("/proc/{}", self.process);
+        let status = fs::read_to_string(format!("{path}/status")).unwrap();
+        let memory = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        let memory = memory.trim().trim_end_matches(" kB").parse().unwrap();
+        Use { memory, descriptors: fs::read_dir(format!("{path}/fd")).unwrap().count() }
+    }
+
+    /// Reads `files` in turns. Each differs from the one before it.
+    fn reload_often(&self, files: &[String], times: usize) -> (Use, Duration) {
+        // Buffers have grown after the first turns.
+        let mut turns = files.iter().cycle();
+        for file in turns.by_ref().take(4 * files.len()) {
+            assert_eq!(self.reload(file).refused, None);
+        }
+        let (before, start) = (self.used(), Instant::now());
+        for file in turns.take(times) {
+            let answer = self.reload(file);
+            assert!(answer.refused.is_none() && !answer.changes.is_empty(), "{answer:?}");
+        }
+        (before, start.elapsed())
+    }
+}
+
+/// Returns the segments that the hosts of `place` have sent again.
+fn sent_again(place: &Namespace) -> u64 {
+    let table = run(&format!("ip netns exec {} cat /proc/net/snmp", place.0));
+    let mut rows = table.lines().filter(|line| line.starts_with("Tcp:"));
+    let (names, values) = (rows.next().unwrap(), rows.next().unwrap());
+    let at = names.split(' ').position(|name| name == "RetransSegs").unwrap();
+    values.split(' ').nth(at).unwrap().parse().unwrap()
+}
+
+fn check(what: &str, before: Use, after: Use) {
+    eprintln!("{what}: {before:?} before, {after:?} after");
+    assert_eq!(after.descriptors, before.descriptors, "{what}");
+    assert!(after.memory < before.memory + GROWTH, "{what}: {before:?}, {after:?}");
+}
+
+/// The file of the head site, whose peer `branch` is below the rate of the link, so that all of its
+/// packets wait here and none at the link.
+fn head(policy: &str, prefixes: &str, lab: &str) -> String {
+    format!(
+        r#"[site]
+interface = "fb-out"
+listen = "10.9.9.1:28316"
+prefixes = ["10.9.1.0/24"]
+[[peer]]
+name = "branch"
+address = "10.9.9.2:28316"
+prefixes = [{prefixes}]
+key_file = "branch.key"
+max_rate = "20 Mbit/s"
+policy = {policy}
+{lab}"#
+    )
+}
+
+fn lab(policy: &str, rest: &str) -> String {
+    format!(
+        r#"[[peer]]
+name = "lab"
+address = "10.9.9.77:28316"
+prefixes = ["10.77.0.0/16"{rest}]
+key_file = "lab.key"
+policy = "{policy}"
+"#
+    )
+}
+
+/// Two sites over the kernel's queues. The head site's file changes.
+fn kernel(times: usize) {
+    let sites = Sites::new("fy");
+    sites.stop_receivebox();
+    // A super-packet of each connection would take a second in all.
+    run(&format!("ip netns exec {} ethtool -K eth0 tso off gso off", sites.from.0));
+    let (here, there) = (sites.dir.0.join("head"), sites.dir.0.join("branch"));
+    fs::create_dir(&here).unwrap();
+    fs::create_dir(&there).unwrap();
+    for name in ["head/branch.key", "head/lab.key"] {
+        let key = sites.dir.0.join(name);
+        assert!(Command::new(PROGRAM).arg("keygen").arg(key).status().unwrap().success());
+    }
+    fs::copy(here.join("branch.key"), there.join("head.key")).unwrap();
+    let text = "[site]\ninterface = \"eth0\"\nlisten = \"10.9.9.2:28316\"\nprefixes = \
+                [\"10.9.9.2/32\"]\n[[peer]]\nname = \"head\"\naddress = \"10.9.9.1:28316\"\nprefixes \
+                = [\"10.9.1.0/24\"]\nkey_file = \"head.key\"\n";
+    fs::write(there.join("site.toml"), text).unwrap();
+    let of = |limit| format!("{{ kind = \"sfq\", limit = \"{limit} packets\" }}");
+    let (narrow, wide) = ("\"10.9.9.2/32\"", "\"10.9.9.2/32\", \"10.78.0.0/16\"");
+    let files = [
+        head(&of(6_000), narrow, ""),
+        head(&of(6_000), narrow, &lab("fifo", "")),
+        head(&of(7_000), narrow, &lab("sfq", "")),
+        head(&of(7_000), wide, &lab("sfq", ", \"10.79.0.0/16\"")),
+        head(&of(6_000), wide, ""),
+    ];
+    let file = here.join("site.toml");
+    fs::write(&file, &files[0]).unwrap();
+    let log = sites.dir.0.join("sendbox.log");
+    let start = |place, file: &Path| {
+        Process::start(place, &["site", "--config", file.to_str().unwrap()], "", &log)
+    };
+    let mut head = start(&sites.router, &file);
+    let branch = start(&sites.to, &there.join("site.toml"));
+    let box_ = Changing { place: &sites.router, process: head.id(), file: &file };
+
+    let transfers = Transfers::start(&sites, "10.9.9.2", CONNECTIONS);
+    sites.wait_for_control();
+    transfers.go_on();
+    until("the queue is here", || sites.class().is_some_and(|class| class.waiting > 0));
+    let (again, dropped) = (sent_again(&sites.from), sites.class().unwrap().dropped);
+    let probe = Probe::start(&sites.from, &sites.to, "10.9.9.2");
+    // As long as a hundred reloads take.
+    transfers.forget_stalls();
+    thread::sleep(Duration::from_secs(2));
+    let usual = transfers.forget_stalls();
+    let (before, took) = box_.reload_often(&files, times);
+    let what = format!("kernel's queues, {times} reloads in {took:.1?}");
+    check(&what, before, box_.used());
+    let waiting = sites.class().unwrap();
+    let again = sent_again(&sites.from) - again;
+    let stall = transfers.forget_stalls();
+    transfers.go_on();
+    let passed = probe.end();
+    transfers.end();
+    eprintln!(
+        "{what}: {} dropped, {again} segments sent again, a transfer waited for {stall:.1?} at most, \
+         and {usual:.1?} in two seconds without reloads",
+        waiting.dropped - dropped
+    );
+    assert_eq!(passed.lost(), 0, "{what}");
+    assert_eq!(waiting.dropped, dropped, "{what}");
+    passed.check(&what);
+    // The control loop of the branch was never started again.
+    let starts = sites.said().matches("bundle branch: mode open -> ").count();
+    assert_eq!(starts, 1, "{}", sites.said());
+    head.signal(libc::SIGTERM);
+    drop(branch);
+}
+
+#[test]
+fn a_hundred_reloads_lose_nothing_over_the_kernels_queues() {
+    if has_root() {
+        kernel(FEW);
+    }
+}
+
+/// The file of a sendbox in the cable.
+fn wire_file(method: &str, policy: &str, lab: &str) -> String {
+    format!(
+        r#"[sendbox]
+method = "{method}"
+inside = "fb-in"
+outside = "fb-out"
+listen = "10.9.6.3:28316"
+[[bundle]]
+name = "b"
+id = 1
+prefixes = ["10.9.6.2/32"]
+receivebox = "10.9.6.2:28317"
+key_file = "key"
+max_rate = "20 Mbit/s"
+policy = {policy}
+{lab}"#
+    )
+}
+
+fn wire_lab(policy: &str) -> String {
+    format!(
+        "[[bundle]]\nname = \"lab\"\nid = 2\nprefixes = [\"10.77.0.0/16\"]\nreceivebox = \
+         \"10.9.6.2:28317\"\nkey_file = \"key\"\npolicy = \"{policy}\"\n"
+    )
+}
+
+const WIRE_RECEIVEBOX: &str = r#"[receivebox]
+interface = "eth0"
+listen = "10.9.6.2:28317"
+[[bundle]]
+name = "b"
+id = 1
+prefixes = ["10.9.6.2/32"]
+sources = ["10.9.6.1/32"]
+sendbox = "10.9.6.3:28316"
+key_file = "key"
+"#;
+
+/// A sendbox in the cable, whose file changes.
+fn wire(method: &str, times: usize) {
+    let span = Span::over("fy", method);
+    let log = span.dir.0.join("receivebox.log");
+    let receivebox = span.dir.file("receivebox.toml", WIRE_RECEIVEBOX, 0o644);
+    let arguments = ["receivebox", "--config", receivebox.to_str().unwrap()];
+    let _receivebox = Process::start(&span.to, &arguments, "", &log);
+    let of = |kind, limit| format!("{{ kind = \"{kind}\", limit = \"{limit} packets\" }}");
+    // The waiting packets move from one policy to the next.
+    let files = [
+        wire_file(method, &of("sfq", 7_000), &wire_lab("fq_codel")),
+        wire_file(method, &of("fifo", 7_000), &wire_lab("fq_codel")),
+        wire_file(method, &of("fifo", 6_000), ""),
+        wire_file(method, &of("sfq", 6_000), &wire_lab("fifo")),
+    ];
+    let file = span.dir.file("sendbox.toml", &files[0], 0o644);
+    let mut command = span.command(("sendbox", &[]), "");
+    let said = span.dir.0.join("sendbox.log");
+    let mut running = Running::start_with(command.stderr(fs::File::create(&said).unwrap()));
+    let box_ = Changing { place: &span.middle, process: running.0.id(), file: &file };
+    let transfers = Transfers::between(&span.from, &span.to, TO, CONNECTIONS);
+    let rate = || {
+        let text = run(&format!("ip netns exec {} {PROGRAM} status --json", span.middle.0));
+        let all: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let bundle = &all[0]["sends"][0];
+        (bundle["rate_bps"].as_u64(), bundle["backlog_bytes"].as_u64(), bundle["dropped"].as_u64())
+    };
+    until("the queue is here", || matches!(rate(), (Some(_), Some(30_000..), _)));
+    transfers.go_on();
+    let (again, dropped) = (sent_again(&span.from), rate().2);
+    let probe = Probe::start(&span.from, &span.to, TO);
+    // As long as a hundred reloads take.
+    transfers.forget_stalls();
+    thread::sleep(Duration::from_secs(2));
+    let usual = transfers.forget_stalls();
+    let (before, took) = box_.reload_often(&files, times);
+    let what = format!("{method}, {times} reloads in {took:.1?}");
+    check(&what, before, box_.used());
+    assert_eq!(rate().2, dropped, "{what}");
+    let again = sent_again(&span.from) - again;
+    let stall = transfers.forget_stalls();
+    transfers.go_on();
+    let passed = probe.end();
+    transfers.end();
+    eprintln!(
+        "{what}: {again} segments sent again, a transfer waited for {stall:.1?} at most, and {usual:.1?} in \
+         two seconds without reloads"
+    );
+    assert_eq!(passed.lost(), 0, "{what}");
+    passed.check(&what);
+    let said = fs::read_to_string(said).unwrap();
+    assert_eq!(said.matches("bundle b: mode open -> ").count(), 1, "{said}");
+    assert_eq!(running.signal(libc::SIGTERM), Some(0));
+}
+
+#[test]
+fn a_hundred_reloads_lose_nothing_in_user_space() {
+    if has_root() {
+        METHODS.iter().for_each(|method| wire(method, FEW));
+    }
+}
+
+/// The figures of decision 48. It takes some minutes.
+#[test]
+#[ignore = "a measurement"]
+fn ten_thousand_reloads() {
+    if has_root() {
+        kernel(MANY);
+        METHODS.iter().for_each(|method| wire(method, MANY));
+    }
+}
+
+#[test]
+fn a_refused_file_changes_nothing_and_the_command_says_why() {
+    if !has_root() {
+        return;
+    }
+    let span = Span::new("fz");
+    let good = wire_file("packet", "\"fifo\"", "");
+    let file = span.dir.file("sendbox.toml", &good, 0o644);
+    let mut command = span.command(("sendbox", &[]), "");
+    let said = span.dir.0.join("sendbox.log");
+    let mut running = Running::start_with(command.stderr(fs::File::create(&said).unwrap()));
+    let box_ = Changing { place: &span.middle, process: running.0.id(), file: &file };
+    let shown = file.display();
+    let restart = "cannot change in a running process: restart it to apply the file";
+    for (text, expected) in [
+        (good.replace("fifo", "fifi"), format!("{shown}:13: bundle.policy: ")),
+        (good.replace("\"key\"", "\"none\""), format!("{shown}:11: bundle.key_file: ")),
+        (good.replace("6.3:28316", "6.3:28317"), format!("sendbox.listen {restart}")),
+        (good.replace("\"packet\"", "\"auto\""), format!("sendbox.method {restart}")),
+        (
+            good.replace("10.9.6.2:28317", "nowhere.example:28317"),
+            format!("{shown}:10: bundle.receivebox: a running process resolves no new name"),
+        ),
+        (
+            good.replace("\"fifo\"", "{ kind = \"fifo\", limit = \"90000 packets\" }"),
+            "the queues could hold 90000 packets, and the running process has memory for 17634"
+                .into(),
+        ),
+        (String::new(), format!("{shown}:1: ")),
+    ] {
+        let (status, said) = box_.command(&text, &[]);
+        assert_eq!(status, Some(1), "{said}");
+        assert!(said.starts_with(&format!("forebay: {expected}")), "{said}\n{expected}");
+        assert!(said.ends_with("; nothing changed") && said.lines().count() == 1, "{said}");
+        let log = fs::read_to_string(box_.file.with_file_name("sendbox.log")).unwrap();
+        assert!(log.contains(said.trim_start_matches("forebay: ")), "{log}");
+    }
+    assert_eq!(box_.command(&good, &[]), (Some(0), "nothing changed".to_owned()));
+    let other = wire_file("packet", "\"fq_codel\"", &wire_lab("sfq"));
+    let words = "b: policy fifo to fq_codel; lab: added".to_owned();
+    assert_eq!(box_.command(&other, &[]), (Some(0), words));
+    let (status, json) = box_.command(&good, &["--json"]);
+    let all: Vec<Reloaded> = serde_json::from_str(&json).unwrap();
+    assert_eq!((status, all.len(), &all[0].refused), (Some(0), 1, &None));
+    assert_eq!(all[0].changes, ["b: policy fq_codel to fifo", "lab: removed"]);
+
+    // SIGHUP asks for the same.
+    fs::write(&file, &other).unwrap();
+    running.send(libc::SIGHUP);
+    until("the file is applied", || {
+        fs::read_to_string(&said).unwrap().matches("lab: added").count() == 2
+    });
+    running.assert_alive();
+    assert_eq!(running.signal(libc::SIGTERM), Some(0));
+    let (status, said) = box_.command(&good, &[]);
+    assert_eq!(status, Some(1));
+    assert!(said.contains("is no site, sendbox or receivebox of this"), "{said}");
+}
