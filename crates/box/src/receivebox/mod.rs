@@ -20,6 +20,7 @@ use forebay_units::Nanos;
 use forebay_wire::feedback::{
     Arrival, BundleId, FEEDBACK_BESIDE_LEN, FEEDBACK_LEN, Others, ReceiveboxChannel, Session,
 };
+use forebay_wire::{EpochSize, FingerprintKey};
 
 use crate::Error;
 use crate::channel::{Channel, Datagram, Incoming, Undelivered, packet_length};
@@ -29,6 +30,7 @@ use crate::not_understood::{Direction, NotUnderstoodLog};
 use crate::privileges::{self, Capability};
 use crate::random;
 use crate::reload::{Contents, Difference, Refused, Reloader, Step, Words, difference};
+use crate::sendbox::BOTH_KEYS;
 use crate::signals::Signals;
 use crate::slots::Slots;
 use crate::status::{State, StatusSocket, seconds};
@@ -152,6 +154,7 @@ impl Receivebox {
         if now >= self.due_check {
             let name = self.interface.check()?;
             self.peers.diagnose(now);
+            self.peers.take_next_keys(now, &mut self.sampler)?;
             self.not_understood.note(&name, self.sampler.not_understood()?);
             self.due_check = now + CHECK;
         }
@@ -166,10 +169,12 @@ impl Receivebox {
         datagram: &Datagram,
         channel: &Channel,
     ) -> Result<(), Error> {
-        if let Some((bundle, epoch)) = self.peers.on_update(datagram, channel, &self.sampler)? {
-            self.sampler.set_epoch(bundle, epoch)?;
+        let updated = self.peers.on_update(datagram, channel, &self.sampler)?;
+        let Some(Updated { bundle, epoch, key }) = updated else { return Ok(()) };
+        match key {
+            Some(key) => Ok(self.sampler.set_key(bundle, key, epoch)?),
+            None => Ok(self.sampler.set_epoch(bundle, epoch)?),
         }
-        Ok(())
     }
 
     /// Notes that a datagram was not delivered.
@@ -214,10 +219,14 @@ impl Receivebox {
                 Step::Change { number, config, parts } => {
                     let Some(peer) = peers.all.get_mut(number) else { continue };
                     if parts.key {
-                        peer.feedback = channel(&config);
-                        sampler.set_key(number, config.key.fingerprint_key(), NO_EPOCH)?;
+                        peer.next = Some(Next {
+                            id: BundleId(config.id),
+                            feedback: channel(&config),
+                            fingerprint_key: config.key.fingerprint_key(),
+                            until: now + BOTH_KEYS,
+                        });
                     }
-                    if parts.address || parts.key {
+                    if parts.address {
                         peer.diagnosis = Diagnosis::new(End::Receivebox, config.sendbox, now);
                     }
                     peer.config = config;
@@ -237,10 +246,16 @@ impl Receivebox {
         Ok(sampler.set_rules(&rules.iter().map(|(n, rule)| (*n, rule)).collect::<Vec<_>>())?)
     }
 
-    /// Refuses messages of the sendbox beside it for the bundle `name`.
-    pub(crate) fn refuse(&mut self, name: &str, own: Session) {
+    /// Refuses messages of the sendbox beside it for the bundle `name`, which have these sessions
+    /// under the present and the next key.
+    pub(crate) fn refuse(&mut self, name: &str, [own, next]: [Option<Session>; 2]) {
         for (_, peer) in self.peers.all.iter_mut().filter(|(_, peer)| peer.config.name == name) {
-            peer.feedback.refuse(own);
+            if let Some(own) = own {
+                peer.feedback.refuse(own);
+            }
+            if let (Some(own), Some(peer)) = (next, &mut peer.next) {
+                peer.feedback.refuse(own);
+            }
         }
     }
 
@@ -296,7 +311,11 @@ fn rule(peer: &PeerConfig) -> BundleRule {
 /// The sendbox of a bundle.
 struct Peer {
     config: PeerConfig,
+    /// The id of its messages.
+    id: BundleId,
     feedback: ReceiveboxChannel,
+    /// The channel of another key, which the sendbox may not have yet.
+    next: Option<Next>,
     /// The number of messages that were not authentic, replayed or malformed.
     refused: u64,
     budget: Budget,
@@ -305,10 +324,36 @@ struct Peer {
     diagnosis: Diagnosis,
 }
 
+/// A channel that takes the place of the present one when the sendbox uses it, or in time.
+struct Next {
+    id: BundleId,
+    feedback: ReceiveboxChannel,
+    fingerprint_key: FingerprintKey,
+    until: Nanos,
+}
+
+/// What an update asks of the sampler.
+struct Updated {
+    bundle: usize,
+    epoch: u32,
+    /// The key of fingerprints, if it is another one.
+    key: Option<FingerprintKey>,
+}
+
 impl Peer {
+    /// Uses the next key alone from now on, and returns the key of fingerprints.
+    fn take_next_key(&mut self) -> Option<FingerprintKey> {
+        let Next { id, feedback, fingerprint_key, .. } = self.next.take()?;
+        (self.id, self.feedback) = (id, feedback);
+        tracing::info!("bundle {}: the new key is in use", self.config.name);
+        Some(fingerprint_key)
+    }
+
     fn new(config: PeerConfig, now: Nanos) -> Self {
         Self {
+            id: BundleId(config.id),
             feedback: channel(&config),
+            next: None,
             refused: 0,
             budget: Budget::new(),
             unanswered: 0,
@@ -348,8 +393,11 @@ impl Peers {
     fn index(&mut self) {
         self.by_id.clear();
         self.by_address.clear();
-        for (number, Peer { config, .. }) in self.all.iter() {
-            self.by_id.entry(BundleId(config.id)).or_default().push(number);
+        for (number, Peer { config, id, next, .. }) in self.all.iter() {
+            let other = next.as_ref().map(|next| next.id).filter(|next| next != id);
+            for id in [Some(*id), other].into_iter().flatten() {
+                self.by_id.entry(id).or_default().push(number);
+            }
             self.by_address.entry(config.sendbox).or_default().push(number);
         }
     }
@@ -408,7 +456,7 @@ impl Peers {
         datagram: &Datagram,
         channel: &Channel,
         sampler: &Sampler,
-    ) -> Result<Option<(usize, u32)>, Error> {
+    ) -> Result<Option<Updated>, Error> {
         let (from, now) = (datagram.from, datagram.came);
         let id = match channel.bundle_of(datagram) {
             Ok(id) => id,
@@ -425,10 +473,22 @@ impl Peers {
         for &index in bundles {
             let Some(peer) = self.all.get_mut(index) else { continue };
             let mut counts = Ok(Counts::default());
-            let answer = peer.feedback.receive(datagram.bytes(), || {
+            let mut count = || {
                 counts = sampler.counts(index);
                 counts.as_ref().map_or(0, |counts| counts.packets)
-            });
+            };
+            let mut key = None;
+            let mut answer = peer.feedback.receive(datagram.bytes(), &mut count);
+            if answer.is_err()
+                && let Some(next) = &mut peer.next
+                && let Ok(other) = next.feedback.receive(datagram.bytes(), &mut count)
+            {
+                answer = Ok(other);
+                // The sendbox knows the session by now.
+                if next.feedback.epoch().is_some() {
+                    key = peer.take_next_key();
+                }
+            }
             let packets = counts?.packets;
             match answer {
                 Ok(answer) => {
@@ -437,7 +497,9 @@ impl Peers {
                     let Some(sent) = peer.feedback.sendbox_counts() else { return Ok(None) };
                     peer.diagnosis.on_counts(now, sent.packets, packets);
                     peer.diagnosis.on_unrecognized(now, sent.unrecognized);
-                    return Ok(peer.feedback.epoch().map(|epoch| (index, epoch.packets())));
+                    let updated =
+                        |epoch: EpochSize| Updated { bundle: index, epoch: epoch.packets(), key };
+                    return Ok(peer.feedback.epoch().map(updated));
                 }
                 Err(why) => {
                     peer.refused += 1;
@@ -458,6 +520,19 @@ impl Peers {
                 peer.diagnosis.on_hint(now, hint);
             }
         }
+    }
+
+    /// Gives up old keys whose time is over.
+    fn take_next_keys(&mut self, now: Nanos, sampler: &mut Sampler) -> Result<(), Error> {
+        for (number, peer) in self.all.iter_mut() {
+            if peer.next.as_ref().is_some_and(|next| now >= next.until)
+                && let Some(key) = peer.take_next_key()
+            {
+                let epoch = peer.feedback.epoch().map_or(NO_EPOCH, EpochSize::packets);
+                sampler.set_key(number, key, epoch)?;
+            }
+        }
+        Ok(())
     }
 
     /// Logs what is wrong with the exchange of each bundle.

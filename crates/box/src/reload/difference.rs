@@ -31,6 +31,17 @@ pub(crate) enum Step<C> {
     Remove { number: usize },
 }
 
+impl<C> Step<C> {
+    /// Returns the number of the bundle if it gets another key, or its first.
+    pub(crate) fn with_another_key(&self) -> Option<usize> {
+        match self {
+            Self::Add { number, .. } => Some(*number),
+            Self::Change { number, parts, .. } => parts.key.then_some(*number),
+            Self::Remove { .. } => None,
+        }
+    }
+}
+
 /// All steps, and what they are in words.
 #[derive(Debug)]
 pub(crate) struct Difference<C> {

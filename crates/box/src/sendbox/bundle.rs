@@ -31,6 +31,10 @@ const REMIND_AFTER: Nanos = Nanos::from_millis(200);
 /// The time after which an update is sent again while feedback arrives, so that the receivebox
 /// knows that it is heard.
 const KEEP_ALIVE: Nanos = Nanos::from_secs(2);
+/// The time for which the old key is used beside a new one while the receivebox does not answer
+/// under the new one.
+pub(crate) const BOTH_KEYS: Nanos = Nanos::from_secs(60);
+
 /// The counters of a bundle's queue since the start; `None` where they are not known.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct QueueTotals {
@@ -47,7 +51,11 @@ pub(super) struct ControlledBundle {
     base: (Bytes, u64),
     /// The latest totals.
     total: (Bytes, u64),
+    /// The id of its messages.
+    id: BundleId,
     feedback: SendboxChannel,
+    /// The channel of another key, which the receivebox may not have yet.
+    next: Option<Next>,
     headers: LinkHeaders,
     /// The time of the last update.
     updated_at: Nanos,
@@ -65,6 +73,14 @@ pub(super) struct ControlledBundle {
     refused: u64,
 }
 
+/// A channel that takes the place of the present one when the receivebox answers in it, or in time.
+struct Next {
+    id: BundleId,
+    feedback: SendboxChannel,
+    fingerprint_key: FingerprintKey,
+    until: Nanos,
+}
+
 impl ControlledBundle {
     /// Makes a bundle whose shaper counts `header` bytes of each packet beside its IP packet.
     pub(super) fn new(config: BundleConfig, header: Bytes, now: Nanos) -> Result<Self, Error> {
@@ -73,7 +89,9 @@ impl ControlledBundle {
             base: (Bytes::ZERO, 0),
             total: (Bytes::ZERO, 0),
             headers: LinkHeaders::new(header),
+            id: BundleId(config.id),
             feedback: channel(&config),
+            next: None,
             fingerprint_key: config.key.fingerprint_key(),
             updated_at: Nanos::ZERO,
             answered_at: Nanos::ZERO,
@@ -104,10 +122,14 @@ impl ControlledBundle {
             (self.mode_since, self.reason) = (now, None);
         }
         if parts.key {
-            self.feedback = channel(&config);
-            self.fingerprint_key = config.key.fingerprint_key();
+            self.next = Some(Next {
+                id: BundleId(config.id),
+                feedback: channel(&config),
+                fingerprint_key: config.key.fingerprint_key(),
+                until: now + BOTH_KEYS,
+            });
         }
-        if parts.address || parts.key {
+        if parts.address {
             self.diagnosis = Diagnosis::new(End::Sendbox, config.receivebox, now);
         }
         if parts != Parts::default() {
@@ -116,6 +138,13 @@ impl ControlledBundle {
         }
         self.config = config;
         Ok(())
+    }
+
+    /// Uses the next key alone from now on.
+    fn take_next_key(&mut self) {
+        let Some(Next { id, feedback, fingerprint_key, .. }) = self.next.take() else { return };
+        (self.id, self.feedback, self.fingerprint_key) = (id, feedback, fingerprint_key);
+        tracing::info!("bundle {}: the new key is in use", self.name());
     }
 
     /// Checks that the control loop takes the settings of `config`.
@@ -147,7 +176,18 @@ impl ControlledBundle {
     /// Handles a datagram for this bundle; returns whether it was accepted.
     pub(super) fn on_message(&mut self, datagram: &Datagram, channel: &Channel) -> bool {
         let came = datagram.came;
-        let received = match self.feedback.receive(datagram.bytes()) {
+        let mut received = self.feedback.receive(datagram.bytes());
+        if received.is_err()
+            && let Some(next) = &mut self.next
+            && let Ok(answer) = next.feedback.receive(datagram.bytes())
+        {
+            // The first answer only tells the receivebox's session.
+            if !matches!(answer, Received::NewSession) {
+                self.take_next_key();
+            }
+            received = Ok(answer);
+        }
+        let received = match received {
             Ok(received) => received,
             Err(why) => {
                 self.refused += 1;
@@ -209,6 +249,9 @@ impl ControlledBundle {
         let unrecognized = self.control.unmatched_in_a_row();
         let counts = SendboxCounts { packets: self.control.packets_sent(), unrecognized };
         channel.send(&self.feedback.update(epoch, counts), self.config.receivebox);
+        if let Some(next) = &mut self.next {
+            channel.send(&next.feedback.update(epoch, counts), self.config.receivebox);
+        }
     }
 
     /// Runs a tick of the control loop, with `backlog` bytes waiting; returns the rate of the
@@ -225,8 +268,12 @@ impl ControlledBundle {
         let backlog = self.headers.to_ip(backlog);
         self.backlog = backlog;
         self.control.on_tick(now, backlog);
+        if self.next.as_ref().is_some_and(|next| now >= next.until) {
+            self.take_next_key();
+        }
         let pause = now.saturating_sub(self.updated_at);
-        let unanswered = now.saturating_sub(self.answered_at) >= REMIND_AFTER;
+        let unanswered =
+            self.next.is_some() || now.saturating_sub(self.answered_at) >= REMIND_AFTER;
         let due = pause >= if unanswered { REMIND_AFTER } else { KEEP_ALIVE };
         let reminder = due.then(|| self.control.epoch());
         if let Some(epoch) = self.control.poll_epoch_update(now).or(reminder) {
@@ -335,9 +382,10 @@ impl ControlledBundle {
         &self.config.name
     }
 
-    /// The session of its channel.
-    pub(super) fn session(&self) -> Session {
-        self.feedback.session()
+    /// The sessions of its channel, and of that of the next key.
+    pub(super) fn sessions(&self) -> [Option<Session>; 2] {
+        let next = self.next.as_ref().map(|next| next.feedback.session());
+        [Some(self.feedback.session()), next]
     }
 
     /// The address of its receivebox.
@@ -345,8 +393,10 @@ impl ControlledBundle {
         self.config.receivebox
     }
 
-    pub(super) fn id(&self) -> BundleId {
-        BundleId(self.config.id)
+    /// Returns the ids that its messages may have.
+    pub(super) fn ids(&self) -> impl Iterator<Item = BundleId> {
+        let next = self.next.as_ref().map(|next| next.id).filter(|next| *next != self.id);
+        [Some(self.id), next].into_iter().flatten()
     }
 
     pub(super) fn config(&self) -> &BundleConfig {

@@ -103,7 +103,9 @@ impl Bundles {
         self.by_id.clear();
         self.by_address.clear();
         for (number, bundle) in self.list.iter() {
-            self.by_id.entry(bundle.id()).or_default().push(number);
+            for id in bundle.ids() {
+                self.by_id.entry(id).or_default().push(number);
+            }
             self.by_address.entry(bundle.receivebox()).or_default().push(number);
         }
     }

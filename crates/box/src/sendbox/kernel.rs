@@ -21,8 +21,9 @@ use forebay_tc::{
     Statistics, Tree, Watch,
 };
 use forebay_units::Nanos;
+use forebay_wire::FingerprintKey;
 
-use super::bundle::{ControlledBundle, QueueTotals};
+use super::bundle::QueueTotals;
 use super::bundles::Bundles;
 use super::logs::Logs;
 use super::{Start, TICK, tree};
@@ -81,8 +82,8 @@ struct Sendbox {
     status: StatusSocket,
     /// The counters of each bundle at the last tick.
     counts: Vec<Statistics>,
-    /// The epoch size of each bundle in the kernel.
-    epochs: HashMap<usize, u32>,
+    /// The epoch size of each bundle in the kernel, and the key of its fingerprints.
+    sampled: HashMap<usize, (u32, FingerprintKey)>,
     /// Bundles that were removed, and whose queues are kept until they are empty.
     leaving: Vec<BundleQueues>,
     /// What the queues of removed bundles had counted.
@@ -123,7 +124,7 @@ impl Sendbox {
         let bundles = Bundles::new(configs, listen, outside.framing()?.header(), clock::now())?;
         if let Some(receivebox) = &mut receivebox {
             for (_, bundle) in bundles.all().iter() {
-                receivebox.refuse(bundle.name(), bundle.session());
+                receivebox.refuse(bundle.name(), bundle.sessions());
             }
         }
         let logs = Logs::create(paths)?;
@@ -154,7 +155,7 @@ impl Sendbox {
             ),
             receivebox,
             counts: vec![Statistics::default(); count],
-            epochs: HashMap::new(),
+            sampled: HashMap::new(),
             leaving: Vec::new(),
             departed: HopCounters::default(),
             reloader,
@@ -225,11 +226,14 @@ impl Sendbox {
             bundle.on_total(left.bytes, left.packets);
             let backlog = self.counts.get(number).map(|counts| counts.backlog).unwrap_or_default();
             let rate = self.bundles.tick(number, now, backlog, &mut self.logs);
-            if let Some(epoch) = self.bundles.get(number).map(ControlledBundle::epoch)
-                && self.epochs.get(&number) != Some(&epoch)
-            {
+            let Some(bundle) = self.bundles.get(number) else { continue };
+            let (epoch, key) = (bundle.epoch(), *bundle.fingerprint_key());
+            let known = self.sampled.insert(number, (epoch, key));
+            if known.is_none_or(|(_, known)| known != key) {
+                self.observer.set_key(number, key)?;
+            }
+            if known != Some((epoch, key)) {
                 self.observer.set_epoch(number, epoch)?;
-                self.epochs.insert(number, epoch);
             }
             if self.damage.is_none() {
                 self.tree.set_rate(number, rate);

@@ -19,6 +19,7 @@ use std::path::Path;
 use forebay_dataplane::Netdev;
 use forebay_units::Nanos;
 
+pub(crate) use self::bundle::BOTH_KEYS;
 pub use self::logs::LogPaths;
 pub use self::tree::plan;
 pub(crate) use self::user::chunks;

@@ -4,18 +4,18 @@ use std::fs;
 use std::io::Read;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use forebay_records::{RELOAD_SOCKET, Reloaded};
+use forebay_records::{RELOAD_SOCKET, Reloaded, Status};
 
 use crate::namespace::{Namespace, has_root, run, within};
 use crate::probe::Probe;
 use crate::sites::{PROGRAM, Process, Sites, until};
 use crate::span::{METHODS, Running, Span, TO};
-use crate::transfer::Transfers;
+use crate::transfer::{FILLING, Transfers};
 
 /// The reloads of a test, and those of the measurement.
 const FEW: usize = 100;
@@ -138,24 +138,71 @@ policy = "{policy}"
     )
 }
 
-/// Two sites over the kernel's queues. The head site's file changes.
-fn kernel(times: usize) {
-    let sites = Sites::new("fy");
-    sites.stop_receivebox();
-    // A super-packet of each connection would take a second in all.
-    run(&format!("ip netns exec {} ethtool -K eth0 tso off gso off", sites.from.0));
-    let (here, there) = (sites.dir.0.join("head"), sites.dir.0.join("branch"));
-    fs::create_dir(&here).unwrap();
-    fs::create_dir(&there).unwrap();
-    for name in ["head/branch.key", "head/lab.key"] {
-        let key = sites.dir.0.join(name);
-        assert!(Command::new(PROGRAM).arg("keygen").arg(key).status().unwrap().success());
+/// Two sites over the kernel's queues.
+struct Pair {
+    head: Process,
+    branch: Process,
+    sites: Sites,
+    files: [PathBuf; 2],
+}
+
+impl Pair {
+    /// Starts both; `text` is the head site's file.
+    fn start(name: &str, text: &str) -> Self {
+        let sites = Sites::new(name);
+        sites.stop_receivebox();
+        // A super-packet of each connection would take a second in all.
+        run(&format!("ip netns exec {} ethtool -K eth0 tso off gso off", sites.from.0));
+        let [here, there] = ["head", "branch"].map(|name| sites.dir.0.join(name));
+        fs::create_dir(&here).unwrap();
+        fs::create_dir(&there).unwrap();
+        for name in ["branch", "lab", "other"] {
+            let key = here.join(format!("{name}.key"));
+            assert!(Command::new(PROGRAM).arg("keygen").arg(key).status().unwrap().success());
+        }
+        fs::copy(here.join("branch.key"), there.join("head.key")).unwrap();
+        fs::copy(here.join("other.key"), there.join("other.key")).unwrap();
+        let files = [here.join("site.toml"), there.join("site.toml")];
+        fs::write(&files[0], text).unwrap();
+        fs::write(&files[1], branch("head.key")).unwrap();
+        let log = sites.dir.0.join("sendbox.log");
+        let start = |place, file: &Path| {
+            Process::start(place, &["site", "--config", file.to_str().unwrap()], "", &log)
+        };
+        let head = start(&sites.router, &files[0]);
+        let branch = start(&sites.to, &files[1]);
+        Self { head, branch, sites, files }
     }
-    fs::copy(here.join("branch.key"), there.join("head.key")).unwrap();
-    let text = "[site]\ninterface = \"eth0\"\nlisten = \"10.9.9.2:28316\"\nprefixes = \
-                [\"10.9.9.2/32\"]\n[[peer]]\nname = \"head\"\naddress = \"10.9.9.1:28316\"\nprefixes \
-                = [\"10.9.1.0/24\"]\nkey_file = \"head.key\"\n";
-    fs::write(there.join("site.toml"), text).unwrap();
+
+    fn head(&self) -> Changing<'_> {
+        let (place, process) = (&self.sites.router, self.head.id());
+        Changing { place, process, file: &self.files[0] }
+    }
+
+    fn branch(&self) -> Changing<'_> {
+        let (place, process) = (&self.sites.to, self.branch.id());
+        Changing { place, process, file: &self.files[1] }
+    }
+}
+
+/// The file of the other site.
+fn branch(key: &str) -> String {
+    format!(
+        r#"[site]
+interface = "eth0"
+listen = "10.9.9.2:28316"
+prefixes = ["10.9.9.2/32"]
+[[peer]]
+name = "head"
+address = "10.9.9.1:28316"
+prefixes = ["10.9.1.0/24"]
+key_file = "{key}"
+"#
+    )
+}
+
+/// Two sites, of which the head site's file changes.
+fn kernel(times: usize) {
     let of = |limit| format!("{{ kind = \"sfq\", limit = \"{limit} packets\" }}");
     let (narrow, wide) = ("\"10.9.9.2/32\"", "\"10.9.9.2/32\", \"10.78.0.0/16\"");
     let files = [
@@ -165,21 +212,14 @@ fn kernel(times: usize) {
         head(&of(7_000), wide, &lab("sfq", ", \"10.79.0.0/16\"")),
         head(&of(6_000), wide, ""),
     ];
-    let file = here.join("site.toml");
-    fs::write(&file, &files[0]).unwrap();
-    let log = sites.dir.0.join("sendbox.log");
-    let start = |place, file: &Path| {
-        Process::start(place, &["site", "--config", file.to_str().unwrap()], "", &log)
-    };
-    let mut head = start(&sites.router, &file);
-    let branch = start(&sites.to, &there.join("site.toml"));
-    let box_ = Changing { place: &sites.router, process: head.id(), file: &file };
-
-    let transfers = Transfers::start(&sites, "10.9.9.2", CONNECTIONS);
+    let mut pair = Pair::start("fy", &files[0]);
+    let (sites, box_) = (&pair.sites, pair.head());
+    let transfers = Transfers::start(sites, "10.9.9.2", CONNECTIONS);
     sites.wait_for_control();
     transfers.go_on();
     until("the queue is here", || sites.class().is_some_and(|class| class.waiting > 0));
     let (again, dropped) = (sent_again(&sites.from), sites.class().unwrap().dropped);
+    let unlimited = sites.unlimited();
     let probe = Probe::start(&sites.from, &sites.to, "10.9.9.2");
     // As long as a hundred reloads take.
     transfers.forget_stalls();
@@ -199,14 +239,48 @@ fn kernel(times: usize) {
          and {usual:.1?} in two seconds without reloads",
         waiting.dropped - dropped
     );
+    passed.check(&what);
+    let decided = sites.said();
+    let decided = decided.lines().filter(|line| line.contains(" mode ") || line.contains("WARN"));
+    decided.for_each(|line| eprintln!("{line}"));
+    eprintln!("{} packets passed without a class", sites.unlimited() - unlimited);
     assert_eq!(passed.lost(), 0, "{what}");
     assert_eq!(waiting.dropped, dropped, "{what}");
-    passed.check(&what);
     // The control loop of the branch was never started again.
     let starts = sites.said().matches("bundle branch: mode open -> ").count();
     assert_eq!(starts, 1, "{}", sites.said());
-    head.signal(libc::SIGTERM);
-    drop(branch);
+    pair.head.signal(libc::SIGTERM);
+}
+
+#[test]
+fn a_key_changes_while_both_ends_have_one_of_both() {
+    if !has_root() {
+        return;
+    }
+    let (policy, prefixes) = ("\"sfq\"", "\"10.9.9.2/32\"");
+    let text = head(policy, prefixes, "");
+    let pair = Pair::start("fx", &text);
+    let transfers = Transfers::start(&pair.sites, "10.9.9.2", FILLING);
+    pair.sites.wait_for_control();
+    let said = |text: &str| pair.sites.said().matches(text).count();
+    let rekeyed = text.replace("branch.key", "other.key");
+    assert_eq!(pair.head().reload(&rekeyed).changes, ["branch: another key"]);
+    // Longer than a bundle stays limited without feedback.
+    thread::sleep(Duration::from_secs(3));
+    transfers.go_on();
+    assert_eq!(said("the new key is in use"), 0, "{}", pair.sites.said());
+    assert_eq!(pair.branch().reload(&branch("other.key")).changes, ["head: another key"]);
+    until("both ends use the new key in both directions", || {
+        ["branch", "head"].iter().all(|of| said(&format!("{of}: the new key is in use")) == 2)
+    });
+    thread::sleep(Duration::from_secs(3));
+    transfers.go_on();
+    assert_eq!(said("bundle branch: mode delay control -> "), 0, "{}", pair.sites.said());
+    let status = run(&format!("ip netns exec {} {PROGRAM} status --json", pair.sites.router.0));
+    let all: Vec<Status> = serde_json::from_str(&status).unwrap();
+    let send = &all[0].sends[0];
+    assert_eq!((send.mode.as_str(), &send.trouble), ("delay control", &None), "{status}");
+    transfers.end();
 }
 
 #[test]

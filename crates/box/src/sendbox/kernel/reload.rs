@@ -34,12 +34,13 @@ impl Sendbox {
             return Err(e.into());
         }
         self.change_programs(&sends.steps).map_err(Refused::partly)?;
+        let rekeyed: Vec<usize> = sends.steps.iter().filter_map(Step::with_another_key).collect();
         self.bundles.apply(now, sends.steps).map_err(Refused::partly)?;
         self.set_prefixes().map_err(Refused::partly)?;
         if let Some(receivebox) = &mut self.receivebox {
             receivebox.apply(now, receives.steps).map_err(Refused::partly)?;
-            for (_, bundle) in self.bundles.all().iter() {
-                receivebox.refuse(bundle.name(), bundle.session());
+            for bundle in rekeyed.into_iter().filter_map(|number| self.bundles.get(number)) {
+                receivebox.refuse(bundle.name(), bundle.sessions());
             }
         }
         Ok(Words::new(sends.words, receives.words))
@@ -90,18 +91,12 @@ impl Sendbox {
                 Step::Add { number, config } => {
                     self.observer.begin(*number, config.key.fingerprint_key())?;
                     self.observer.set_classes(*number, &rules(&config.policy))?;
-                    self.epochs.remove(number);
+                    self.sampled.remove(number);
                 }
-                Step::Change { number, config, parts } => {
-                    if parts.key {
-                        self.observer.set_key(*number, config.key.fingerprint_key())?;
-                        self.epochs.remove(number);
-                    }
-                    if parts.policy {
-                        self.observer.set_classes(*number, &rules(&config.policy))?;
-                    }
+                Step::Change { number, config, parts } if parts.policy => {
+                    self.observer.set_classes(*number, &rules(&config.policy))?;
                 }
-                Step::Remove { .. } => {}
+                Step::Change { .. } | Step::Remove { .. } => {}
             }
         }
         Ok(())
