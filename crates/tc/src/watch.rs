@@ -40,9 +40,10 @@ impl Watch {
     pub fn new(tree: &Tree) -> Result<Self, Error> {
         let groups = 1 << (libc::RTNLGRP_LINK - 1) | 1 << (libc::RTNLGRP_TC - 1);
         let socket = Netlink::open(groups)?;
-        skip_classes(socket.descriptor())?;
+        let own = tree.port()?;
+        skip(socket.descriptor(), own)?;
         let device = tree.device().clone();
-        Ok(Self { socket, device, own: tree.port()?, up: true })
+        Ok(Self { socket, device, own, up: true })
     }
 
     /// Returns the descriptor that becomes readable when there are notifications.
@@ -114,16 +115,19 @@ fn event(message: &Message<'_>, device: &Device, own: u32, up: &mut bool) -> Opt
     }
 }
 
-/// Filters out notifications of changed classes: there are hundreds a second, from the sendbox
-/// itself.
-fn skip_classes(socket: RawFd) -> Result<(), Error> {
+/// Filters out notifications of changed classes, of which there are hundreds a second from the
+/// sendbox itself, and of its other changes, of which a new file can cause more than fit into the
+/// socket. `own` is the number of the socket that makes them.
+fn skip(socket: RawFd, own: u32) -> Result<(), Error> {
     let code = |code: u32, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };
-    // The message's type is the 16-bit word at 4, in the machine's order; the filter loads it in
-    // the network's.
+    // The message's type is the 16-bit word at 4, and the number of the requesting socket the word
+    // at 12, in the machine's order; the filter loads both in the network's.
     let class = u32::from(libc::RTM_NEWTCLASS.to_be());
     let mut program = [
         code(libc::BPF_LD | libc::BPF_H | libc::BPF_ABS, 0, 0, 4),
-        code(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, class),
+        code(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 2, 0, class),
+        code(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 12),
+        code(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, own.to_be()),
         code(libc::BPF_RET | libc::BPF_K, 0, 0, 0),
         code(libc::BPF_RET | libc::BPF_K, 0, 0, u32::MAX),
     ];
