@@ -2,6 +2,8 @@
 //!
 //! The name of a bundle says which is which. A bundle that is in both keeps its number.
 
+use std::collections::HashMap;
+
 use forebay_discipline::Discipline;
 use forebay_units::Rate;
 
@@ -75,16 +77,16 @@ pub(crate) fn difference<'a, C: Comparable + 'a>(
     mut free: impl Iterator<Item = usize>,
     room: usize,
 ) -> Result<Difference<C>, Refused> {
-    let mut present: Vec<(usize, &C)> = present.collect();
+    let mut present: HashMap<&str, (usize, &C)> =
+        present.map(|(number, old)| (old.name(), (number, old))).collect();
     let mut all = Difference::default();
     let mut added = Vec::new();
     for config in wanted {
-        let Some(at) = present.iter().position(|(_, old)| old.name() == config.name()) else {
+        let Some((number, old)) = present.remove(config.name()) else {
             all.words.push((config.name().to_owned(), ADDED.to_owned()));
             added.push(config);
             continue;
         };
-        let (number, old) = present.swap_remove(at);
         let mut words = Vec::new();
         let parts = old.compare(&config, &mut words);
         if parts != Parts::default() {
@@ -92,8 +94,9 @@ pub(crate) fn difference<'a, C: Comparable + 'a>(
             all.steps.push(Step::Change { number, config, parts });
         }
     }
-    present.sort_unstable_by_key(|(number, _)| *number);
-    for (number, old) in present {
+    let mut gone: Vec<(usize, &C)> = present.into_values().collect();
+    gone.sort_unstable_by_key(|(number, _)| *number);
+    for (number, old) in gone {
         all.words.push((old.name().to_owned(), REMOVED.to_owned()));
         all.steps.push(Step::Remove { number });
     }

@@ -6,6 +6,7 @@
 
 mod difference;
 
+use std::collections::HashMap;
 use std::fmt;
 use std::io::Write;
 use std::os::fd::RawFd;
@@ -222,9 +223,11 @@ impl Words {
     /// have the same bundles and say the same, it is said once.
     pub(crate) fn new(sends: Vec<(String, String)>, receives: Vec<(String, String)>) -> Self {
         let mut all: Vec<(String, Vec<String>)> = Vec::new();
+        let mut places = HashMap::new();
         for (name, what) in sends.into_iter().chain(receives) {
-            match all.iter_mut().find(|(there, _)| *there == name) {
-                Some((_, said)) => said.extend((!said.contains(&what)).then_some(what)),
+            let place = *places.entry(name.clone()).or_insert(all.len());
+            match all.get_mut(place) {
+                Some((_, said)) => said.push(what),
                 None => all.push((name, vec![what])),
             }
         }

@@ -253,7 +253,7 @@ fn kernel(times: usize) {
 }
 
 #[test]
-fn a_key_changes_while_both_ends_have_one_of_both() {
+fn a_key_changes_in_steps_and_a_removed_queue_goes_when_empty() {
     if !has_root() {
         return;
     }
@@ -280,6 +280,15 @@ fn a_key_changes_while_both_ends_have_one_of_both() {
     let all: Vec<Status> = serde_json::from_str(&status).unwrap();
     let send = &all[0].sends[0];
     assert_eq!((send.mode.as_str(), &send.trouble), ("delay control", &None), "{status}");
+
+    // The queue of a removed bundle goes when it is empty.
+    until("the queue is here", || pair.sites.class().is_some_and(|class| class.waiting > 0));
+    let others = &text[..text.find("[[peer]]").unwrap()];
+    let answer = pair.head().reload(&format!("{others}{}", lab("fifo", "")));
+    assert_eq!(answer.changes, ["lab: added", "branch: removed"]);
+    until("the queue goes", || pair.sites.class().is_none());
+    assert!(pair.sites.class_of(2).is_some(), "the new bundle has another number");
+    transfers.go_on();
     transfers.end();
 }
 
