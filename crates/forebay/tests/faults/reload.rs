@@ -341,6 +341,12 @@ key_file = "key"
 /// A sendbox in the cable, whose file changes. The waiting packets move between queues of two kinds.
 fn wire(method: &str, times: usize, [one, other]: [&str; 2]) {
     let span = Span::over("fy", method);
+    // The hosts' own queues have room for what all connections send at once.
+    for host in [&span.from.0, &span.to.0] {
+        run(&format!(
+            "tc -n {host} qdisc replace dev eth0 root tbf rate 60mbit burst 32k latency 2s"
+        ));
+    }
     let log = span.dir.0.join("receivebox.log");
     let receivebox = span.dir.file("receivebox.toml", WIRE_RECEIVEBOX, 0o644);
     let arguments = ["receivebox", "--config", receivebox.to_str().unwrap()];
