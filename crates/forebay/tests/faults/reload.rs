@@ -338,7 +338,7 @@ sendbox = "10.9.6.3:28316"
 key_file = "key"
 "#;
 
-/// A sendbox in the cable, whose file changes. The waiting packets move between queues of two kinds.
+/// A sendbox in the cable, whose file changes. Waiting packets move between queues of two kinds.
 fn wire(method: &str, times: usize, [one, other]: [&str; 2]) {
     let span = Span::over("fy", method);
     // The hosts' own queues have room for what all connections send at once.
