@@ -15,7 +15,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use crate::fail;
-use crate::terminal::print;
+use crate::terminal::{note, print};
 
 /// Top-level tables, by which the kinds of files are recognised.
 #[derive(Deserialize)]
@@ -66,7 +66,7 @@ fn describe(file: &Path) -> Result<String, Error> {
     if outline.receivebox.is_some() {
         let config = ReceiveboxConfig::load(file)?;
         for warning in config.warnings() {
-            eprintln!("forebay: {}: warning: {warning}", file.display());
+            note(&format!("forebay: {}: warning: {warning}", file.display()));
         }
         return Ok(format!("receivebox with {}", count(config.peers.len(), "bundle")));
     }

@@ -23,7 +23,7 @@ use forebay_lab::{bench, link, report, traffic};
 
 use crate::cli::{Dataplane, DemoArgs, Engine, LabArgs, LabCommand};
 use crate::fail;
-use crate::terminal::{Failure, interrupt, print, write};
+use crate::terminal::{Failure, interrupt, note, print_beside, write};
 
 pub(crate) fn demo(args: &DemoArgs) -> ExitCode {
     end(show_demo(args))
@@ -75,10 +75,11 @@ fn show_demo(args: &DemoArgs) -> Result<(), Failure> {
         },
         &runs,
     )?;
-    print(&demo.table(report::colour_wanted()))?;
     let page = args.out.join("report.html");
     write(&page, &demo.html())?;
-    print(&format!("\nThe pictures: {}\n", page.display()))?;
+    let table = demo.table(report::colour_wanted());
+    let text = format!("{table}\nThe pictures: {}\n", page.display());
+    print_beside(args.json.as_deref(), &text)?;
     if let Some(json) = &args.json {
         write(json, &demo.json()?)?;
     }
@@ -90,18 +91,23 @@ fn report_on(dir: &Path) -> Result<(), Failure> {
     for file in store::files(dir)? {
         runs.push(Analysis::of(&store::load(&file)?));
     }
-    show(&dir.display().to_string(), &runs, Some(dir))
+    show(&dir.display().to_string(), &runs, Some(dir), None)
 }
 
-/// Prints the table to standard output, and writes the page to `out`.
-fn show(title: &str, runs: &[Analysis], out: Option<&Path>) -> Result<(), Failure> {
-    print(&report::text(runs, report::colour_wanted()))?;
+/// Prints the table to standard output, unless JSON goes there, and writes the page to `out`.
+fn show(
+    title: &str,
+    runs: &[Analysis],
+    out: Option<&Path>,
+    json: Option<&Path>,
+) -> Result<(), Failure> {
+    let mut text = report::text(runs, report::colour_wanted());
     if let Some(dir) = out {
         let page = dir.join("report.html");
         write(&page, &report::html(title, runs))?;
-        print(&format!("\nThe pictures: {}\n", page.display()))?;
+        text += &format!("\nThe pictures: {}\n", page.display());
     }
-    Ok(())
+    Ok(print_beside(json, &text)?)
 }
 
 fn engine(
@@ -127,9 +133,9 @@ fn engine(
 fn fitting() -> Engine {
     let Err(reason) = netns::usable() else { return Engine::Netns };
     tracing::debug!("{reason}");
-    eprintln!(
+    note(
         "forebay: this is the simulator, whose TCP is a model: network namespaces need root. For real \
-        Linux TCP, run it with sudo."
+        Linux TCP, run it with sudo.",
     );
     Engine::Sim
 }
@@ -137,9 +143,9 @@ fn fitting() -> Engine {
 /// Measures the speed of the simulator.
 fn bench(times: NonZeroUsize, json: Option<&Path>) -> Result<(), Failure> {
     let speeds = bench::run(times, &interrupt()?, |speed| {
-        tracing::debug!("{speed:?}");
+        tracing::debug!(case = speed.case, hops_per_s = speed.hops_per_s);
     })?;
-    print(&bench::text(&speeds, report::colour_wanted()))?;
+    print_beside(json, &bench::text(&speeds, report::colour_wanted()))?;
     match json {
         Some(json) => write(json, &(serde_json::to_string_pretty(&speeds)? + "\n")),
         None => Ok(()),

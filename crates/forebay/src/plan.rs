@@ -6,9 +6,8 @@ mod flows;
 mod serve;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::error::Error;
 use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -34,8 +33,7 @@ use crate::cli::{
     PlanReproduceArgs, PlanScope, SolveArgs,
 };
 use crate::fail;
-
-type Failure = Box<dyn Error>;
+use crate::terminal::{Failure, print, print_beside, write};
 
 pub(crate) fn run(args: &PlanArgs) -> ExitCode {
     let result = match &args.command {
@@ -92,7 +90,8 @@ fn solve(args: &SolveArgs) -> Result<(), Failure> {
         paths,
     };
     let report = plan::plan(&core, &mut PathCache::new(paths), &config)?;
-    print(&format!("{report}{}", of_the_core(map.hops, map.aggregates, limit, lost)))?;
+    let text = format!("{report}{}", of_the_core(map.hops, map.aggregates, limit, lost));
+    print_beside(args.json.as_deref(), &text)?;
     if let Some(json) = &args.json {
         write_json(json, &report)?;
     }
@@ -223,7 +222,7 @@ fn bench(args: &PlanBenchArgs) -> Result<(), Failure> {
         tracing::debug!(case = case.name(), "measuring");
         speeds.push(bench::measure(case, args.times)?);
     }
-    print(&bench::text(&speeds))?;
+    print_beside(args.json.as_deref(), &bench::text(&speeds))?;
     match &args.json {
         Some(json) => write_json::<Vec<Speed>>(json, &speeds),
         None => Ok(()),
@@ -318,16 +317,8 @@ fn study(args: &PlanReproduceArgs) -> Result<unison::Results, Failure> {
     })
 }
 
-fn print(text: &str) -> io::Result<()> {
-    io::stdout().lock().write_all(text.as_bytes())
-}
-
 fn write_json<T: serde::Serialize>(path: &Path, value: &T) -> Result<(), Failure> {
     write(path, &json(value)?)
-}
-
-fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    Ok(fs::write(path, text).map_err(|e| format!("cannot write {}: {e}", path.display()))?)
 }
 
 fn json<T: serde::Serialize>(value: &T) -> Result<String, Failure> {

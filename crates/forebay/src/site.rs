@@ -1,7 +1,7 @@
 //! `forebay site init`: writes the files and keys of sites.
 
 use std::fs;
-use std::io::{self, BufRead, IsTerminal, Write};
+use std::io::{self, BufRead, IsTerminal};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -135,8 +135,7 @@ fn ask() -> Result<Vec<String>, Failure> {
             "  the address at which the other site reaches it (such as 192.0.2.10): ".to_owned(),
             "  the prefixes of its hosts (such as 10.1.0.0/16, fd00:1::/32): ".to_owned(),
         ] {
-            print!("{question}");
-            io::stdout().flush()?;
+            print(&question)?;
             let mut answer = String::new();
             if io::stdin().lock().read_line(&mut answer)? == 0 {
                 return Err("there was no answer".into());

@@ -22,7 +22,7 @@ use forebay_stack::study::{
 
 use crate::cli::{IpChoice, StackArgs, State};
 use crate::fail;
-use crate::terminal::{Failure, interrupt, print, write};
+use crate::terminal::{Failure, interrupt, is_standard_output, note, print, print_beside, write};
 
 /// The length of the queue in packets, if none is given: fq's default (tc-fq(8)).
 const LIMIT: u32 = 10_000;
@@ -253,15 +253,8 @@ fn show(
     let report = Report { results, findings, machine, command, notes };
     let page = args.out.join("report.html");
     write(&page, &report.html())?;
-    if !is_standard_output(args) {
-        print(&report.text())?;
-        print(&format!("\nThe pictures: {}\n", page.display()))?;
-    }
-    Ok(())
-}
-
-fn is_standard_output(args: &StackArgs) -> bool {
-    args.json.as_ref().is_some_and(|file| file.as_os_str() == "-")
+    let text = format!("{}\nThe pictures: {}\n", report.text(), page.display());
+    Ok(print_beside(args.json.as_deref(), &text)?)
 }
 
 /// Where JSON lines go.
@@ -274,7 +267,7 @@ enum Output {
 impl Output {
     fn open(args: &StackArgs) -> Result<Self, Failure> {
         let Some(path) = &args.json else { return Ok(Self::Nowhere) };
-        if is_standard_output(args) {
+        if is_standard_output(path) {
             return Ok(Self::Stdout);
         }
         let name = path.display().to_string();
@@ -339,10 +332,10 @@ impl Bar {
         if self.is_terminal {
             let line = format!("{number} of {}: {point}: {what}", self.points);
             let line: String = line.chars().take(78).collect();
-            eprint!("\r{line:<78}");
+            over(&format!("\r{line:<78}"));
         } else if stage == Stage::Settling {
             let seconds = self.begun.elapsed().as_secs();
-            eprintln!("{number} of {} ({seconds} s): {}: {point}", self.points, point.series);
+            note(&format!("{number} of {} ({seconds} s): {}: {point}", self.points, point.series));
         }
     }
 
@@ -351,13 +344,18 @@ impl Bar {
             let each = self.begun.elapsed().as_secs() / (index as u64 + 1);
             let left = each * (self.points - index - 1) as u64;
             let line = format!("{} of {} done, about {left} s left", index + 1, self.points);
-            eprint!("\r{line:<78}");
+            over(&format!("\r{line:<78}"));
         }
     }
 
     fn finish(&self) {
         if self.is_terminal {
-            eprint!("\r{:<78}\r", "");
+            over(&format!("\r{:<78}\r", ""));
         }
     }
+}
+
+/// Writes `text` over the last line of standard error; a terminal that is gone is no error.
+fn over(text: &str) {
+    let _ = io::stderr().write_all(text.as_bytes());
 }

@@ -10,7 +10,7 @@ use forebay_records::{ReceiveStatus, SendStatus, Status};
 
 use crate::cli::StatusArgs;
 use crate::fail;
-use crate::terminal::{Failure, print};
+use crate::terminal::{Failure, print_if_read};
 
 /// The time that a box has for its answer.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -28,8 +28,10 @@ pub(crate) fn status(args: &StatusArgs) -> ExitCode {
         // An escape sequence clears the screen before each repetition.
         let clear = if args.watch && !args.json { "\x1b[H\x1b[2J" } else { "" };
         // A reader that has ended wants no more.
-        if print(&format!("{clear}{text}")).is_err() || !args.watch {
-            return ExitCode::SUCCESS;
+        match print_if_read(&format!("{clear}{text}")) {
+            Ok(true) if args.watch => {}
+            Ok(_) => return ExitCode::SUCCESS,
+            Err(e) => return fail(&e, 1),
         }
         thread::sleep(Duration::from_secs(1));
     }
@@ -40,7 +42,8 @@ pub(crate) fn status(args: &StatusArgs) -> ExitCode {
 pub(crate) fn exporter(args: &crate::cli::ExporterArgs) -> ExitCode {
     let ready = |address| {
         // A closed standard output is no error.
-        let _ = print(&format!("{{\"event\":\"ready\",\"listen\":\"{address}\"}}\n"));
+        let _ =
+            crate::terminal::print(&format!("{{\"event\":\"ready\",\"listen\":\"{address}\"}}\n"));
     };
     match forebay_status::run(args.listen, ready) {
         Ok(()) => ExitCode::SUCCESS,

@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use forebay_lab::engine::Interrupt;
+use forebay_system::output;
 
 /// The reason for which a command fails.
 pub(crate) type Failure = Box<dyn Error>;
@@ -18,15 +19,41 @@ pub(crate) fn interrupt() -> Result<Interrupt, Failure> {
     Ok(interrupt)
 }
 
-/// Prints `text` to standard output.
+/// Prints `text` to standard output. A reader that has ended wants no more, which is no error.
 pub(crate) fn print(text: &str) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    out.flush()
+    print_if_read(text).map(drop)
 }
 
-/// Writes `text` to the file `path`, and creates its directory first.
+/// Prints `text` to standard output, and returns whether there is a reader still.
+pub(crate) fn print_if_read(text: &str) -> io::Result<bool> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        result => result.map(|()| true),
+    }
+}
+
+/// Prints a text for people to standard output, unless JSON goes there, which then is alone.
+pub(crate) fn print_beside(json: Option<&Path>, text: &str) -> io::Result<()> {
+    if json.is_some_and(is_standard_output) { Ok(()) } else { print(text) }
+}
+
+/// Whether `path` is `-`, which stands for standard output.
+pub(crate) fn is_standard_output(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+/// Writes a line on the progress of a command to standard error, if it can be written at once.
+pub(crate) fn note(line: &str) {
+    output::stderr().line(format!("{line}\n").as_bytes());
+}
+
+/// Writes `text` to the file `path`, and creates its directory first. The path `-` is standard
+/// output.
 pub(crate) fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    if is_standard_output(path) {
+        return Ok(print(text)?);
+    }
     if let Some(dir) = path.parent() {
         fs::create_dir_all(dir).map_err(|e| format!("cannot make {}: {e}", dir.display()))?;
     }

@@ -3,8 +3,9 @@ use std::path::Path;
 use forebay_lab::compare::{self, Comparison};
 use forebay_lab::report;
 
-use super::{Failure, print, write};
+use super::{Failure, write};
 use crate::cli::CompareArgs;
+use crate::terminal::print_beside;
 
 /// Compares two stored results. It is an error if too few pairs are within their bands.
 pub(super) fn run(args: &CompareArgs) -> Result<(), Failure> {
@@ -13,7 +14,8 @@ pub(super) fn run(args: &CompareArgs) -> Result<(), Failure> {
         (a, b) = arms.select(a, b);
     }
     let comparison = compare::compare(&a, &b, &args.band);
-    print(&compare::text(&comparison, report::colour_wanted()))?;
+    let text = compare::text(&comparison, report::colour_wanted());
+    print_beside(args.json.as_deref(), &text)?;
     let name = |path: &Path| path.display().to_string();
     let (a, b) = (name(&args.a), name(&args.b));
     if let Some(file) = &args.json {

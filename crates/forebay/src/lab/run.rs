@@ -39,7 +39,7 @@ pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
     let options = Options { keep: args.out.as_deref(), axes: &keys, jobs: args.jobs };
     let (runs, result) = runner::run(engine, &experiment, options, &interrupt);
     if !runs.is_empty() {
-        super::show(&experiment.title, &runs, options.keep)?;
+        super::show(&experiment.title, &runs, options.keep, args.json.as_deref())?;
         if let Some(json) = &args.json {
             let summaries: Vec<_> = runs.iter().map(|Analysis { summary, .. }| summary).collect();
             write(json, &(serde_json::to_string_pretty(&summaries)? + "\n"))?;

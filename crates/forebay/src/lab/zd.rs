@@ -4,17 +4,18 @@ use std::path::Path;
 
 use forebay_guest::zd;
 
-use super::{Failure, interrupt, print, write};
+use super::{Failure, interrupt, write};
+use crate::terminal::{note, print_beside};
 
 /// Runs one experiment and prints its table.
 pub(super) fn run(file: &Path, json: Option<&Path>) -> Result<(), Failure> {
     let experiment = zd::Experiment::load(file)?;
     let mut lines = String::new();
     let runs = zd::run_all(&experiment, &interrupt()?, &mut |run| {
-        eprintln!("{}", run.line());
+        note(&run.line());
         lines += &(run.json() + "\n");
     })?;
-    print(&zd::table(&experiment, &runs))?;
+    print_beside(json, &zd::table(&experiment, &runs))?;
     match json {
         Some(json) => write(json, &lines),
         None => Ok(()),

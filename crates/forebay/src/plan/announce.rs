@@ -13,6 +13,7 @@ use forebay_serve::speaker::{self, Speaker};
 
 use super::{Failure, print, topology};
 use crate::cli::{AnnounceArgs, SpeakerArgs, WithdrawArgs};
+use crate::terminal::note;
 
 pub(super) fn announce(args: &AnnounceArgs) -> Result<(), Failure> {
     let topology = topology(&args.topology)?;
@@ -49,7 +50,7 @@ fn run(args: &SpeakerArgs, wanted: &[Announcement]) -> Result<(), Failure> {
     let told = speaker.announce(wanted, &mut |step, why| match why {
         None if unsaid.is_ok() => unsaid = print(&format!("{}\n", speaker::describe(step))),
         None => {}
-        Some(why) => eprintln!("forebay: cannot {}: {why}", speaker::describe(step)),
+        Some(why) => note(&format!("forebay: cannot {}: {why}", speaker::describe(step))),
     })?;
     unsaid?;
     match (told.done, told.failed) {

@@ -23,9 +23,9 @@ use forebay_plan::topology::Topology;
 use forebay_serve::collect;
 use ipnet::IpNet;
 
-use super::{Failure, print, topology, write, write_json};
+use super::{Failure, topology, write, write_json};
 use crate::cli::FlowsArgs;
-use crate::terminal::interrupt;
+use crate::terminal::{interrupt, note, print_beside};
 
 /// The largest file of messages in octets; files are read into memory.
 const LARGEST_FILE: u64 = 1 << 30;
@@ -53,7 +53,7 @@ pub(super) fn run(args: &FlowsArgs) -> Result<(), Failure> {
         false => off_the_network(args, &mut collector)?,
     };
     let report = Report::new(&collector, window, window, &inputs.providers, &inputs.topology);
-    print(&report.to_string())?;
+    print_beside(args.json.as_deref(), &report.to_string())?;
     if let Some(out) = &args.out {
         let text = match ends(out, "json") {
             true => super::json(&report.demands)?,
@@ -148,12 +148,17 @@ fn from_files(args: &FlowsArgs, collector: &mut Collector) -> Result<Window, Fai
         messages(args, path, file, collector, &mut |trouble| {
             troubles += 1;
             if troubles <= TOLD {
-                eprintln!("forebay: {}: at octet {}: {}", path.display(), trouble.at, trouble.what);
+                note(&format!(
+                    "forebay: {}: at octet {}: {}",
+                    path.display(),
+                    trouble.at,
+                    trouble.what
+                ));
             }
         })?;
     }
     if troubles > TOLD {
-        eprintln!("forebay: {} more parts cannot be read", troubles - TOLD);
+        note(&format!("forebay: {} more parts cannot be read", troubles - TOLD));
     }
     Ok(Window { begin, end })
 }
@@ -242,7 +247,10 @@ fn off_the_network(args: &FlowsArgs, collector: &mut Collector) -> Result<Window
     collector.begin(begin, window.length(), 1);
     for socket in &sockets {
         let address = socket.local_addr()?;
-        eprintln!("receiving flow records at udp://{address} for {} s", (length + delay).as_secs());
+        note(&format!(
+            "receiving flow records at udp://{address} for {} s",
+            (length + delay).as_secs()
+        ));
     }
     let collector = Mutex::new(collector);
     let stop = AtomicBool::new(false);

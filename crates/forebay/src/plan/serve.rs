@@ -7,7 +7,7 @@ use forebay_system::privileges;
 
 use crate::cli::{ServeArgs, SpeakerArgs};
 use crate::fail;
-use crate::terminal::print;
+use crate::terminal::print_if_read;
 
 pub(super) fn serve(args: &ServeArgs) -> ExitCode {
     if args.check {
@@ -33,8 +33,9 @@ pub(super) fn token() -> ExitCode {
     match token::generate() {
         Ok(token) => {
             let hash = token::Hash::of(token.as_bytes());
-            match print(&format!("token: {token}\nhash:  {hash}\n")) {
-                Ok(()) => ExitCode::SUCCESS,
+            match print_if_read(&format!("token: {token}\nhash:  {hash}\n")) {
+                Ok(true) => ExitCode::SUCCESS,
+                Ok(false) => fail(&"nothing read the token, so it is lost: run it again", 1),
                 Err(e) => fail(&e, 1),
             }
         }

@@ -10,8 +10,9 @@ use std::path::Path;
 
 use forebay_claims::catalogue::{self, Method};
 
-use super::{Failure, print};
+use super::Failure;
 use crate::cli::ReproduceArgs;
+use crate::terminal::print;
 
 /// Runs the claims of an evaluation and writes its page; without a name, lists all claims.
 pub(super) fn run(args: &ReproduceArgs) -> Result<(), Failure> {

@@ -6,9 +6,10 @@ use forebay_claims::age::Ages;
 use forebay_claims::rows::{self, Catalogue};
 use forebay_outcome::{Row, Rows, Store};
 
-use super::super::{Failure, interrupt, print, write};
+use super::super::{Failure, interrupt, write};
 use super::options;
 use crate::cli::{Engine, ReproduceArgs};
+use crate::terminal::{note, print_beside};
 
 /// Runs the claims of the evaluation and writes its page.
 pub(super) fn run(name: &str, args: &ReproduceArgs) -> Result<(), Failure> {
@@ -42,13 +43,13 @@ pub(super) fn run(name: &str, args: &ReproduceArgs) -> Result<(), Failure> {
         if args.missing && stored.is_some_and(|stored| stored.hash == claim.hash) {
             continue;
         }
-        eprintln!("{}: {}", claim.id, claim.title);
+        note(&format!("{}: {}", claim.id, claim.title));
         let mut count = 0;
         let told = &mut |row: &Row| {
             count += 1;
             let labels: Vec<_> =
                 row.labels.iter().map(|(key, own)| format!("{key} {own}")).collect();
-            eprintln!("  {count}: {}", labels.join(", "));
+            note(&format!("  {count}: {}", labels.join(", ")));
         };
         match rows::run(claim, &interrupt, told) {
             Ok(rows) => {
@@ -69,7 +70,7 @@ pub(super) fn run(name: &str, args: &ReproduceArgs) -> Result<(), Failure> {
         let all = all.collect::<Result<std::collections::BTreeMap<_, _>, Failure>>()?;
         write(json, &(serde_json::to_string_pretty(&all)? + "\n"))?;
     }
-    print(&format!("The page: {}\n", page.display()))?;
+    print_beside(args.json.as_deref(), &format!("The page: {}\n", page.display()))?;
     if failed.is_empty() { Ok(()) } else { Err(failed.join("; ").into()) }
 }
 

@@ -10,9 +10,10 @@ use forebay_claims::scenarios::{
 use forebay_lab::engine::Interrupt;
 use forebay_outcome::Store;
 
-use super::super::{Failure, engine, interrupt, print, write};
+use super::super::{Failure, engine, interrupt, write};
 use super::options::{ages, engines, page};
 use crate::cli::{Engine, ReproduceArgs};
+use crate::terminal::{note, print_beside};
 
 /// Runs the claims of the catalogue `name` and writes its page.
 pub(super) fn run(name: &str, args: &ReproduceArgs) -> Result<(), Failure> {
@@ -50,7 +51,7 @@ pub(super) fn run(name: &str, args: &ReproduceArgs) -> Result<(), Failure> {
     if let Some(json) = &args.json {
         write(json, &(serde_json::to_string_pretty(&all)? + "\n"))?;
     }
-    print(&format!("The page: {}\n", page.display()))?;
+    print_beside(args.json.as_deref(), &format!("The page: {}\n", page.display()))?;
     if failed.is_empty() { Ok(()) } else { Err(failed.join("; ").into()) }
 }
 
@@ -87,7 +88,7 @@ fn try_claim(
     if args.missing && load_outcome(store, &claim.id, engine.name())?.as_ref().is_some_and(fresh) {
         return Ok(None);
     }
-    eprintln!("{} on {}: {}", claim.id, engine.name(), claim.title);
+    note(&format!("{} on {}: {}", claim.id, engine.name(), claim.title));
     let records = args.records.as_ref();
     let records = records.map(|dir| dir.join(format!("{}-{}", claim.id, engine.name())));
     let settings = Settings {
@@ -101,7 +102,8 @@ fn try_claim(
         Ok(outcome) => {
             save_outcome(store, &outcome, &claim.title)?;
             let tally = outcome.tally(claim).sentence();
-            print(&format!("{} on {}: {tally}\n", claim.id, engine.name()))?;
+            let text = format!("{} on {}: {tally}\n", claim.id, engine.name());
+            print_beside(args.json.as_deref(), &text)?;
             Ok(None)
         }
         Err(e @ RunError::Engine(Interrupted)) => Err(e.into()),
