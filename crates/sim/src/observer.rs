@@ -27,6 +27,8 @@ pub struct Passage {
     pub source: u8,
     /// The route of the packet.
     pub route: RouteId,
+    /// The hash of the packet's flow.
+    pub flow_hash: u32,
     /// Whether the queue dropped the packet.
     pub dropped: bool,
     /// Whether the queue marked the packet.

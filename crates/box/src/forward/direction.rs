@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use forebay_dataplane::{Frame, Packet, Pool};
 use forebay_queue::{DropReason, InOrder, Packet as _, Qdisc};
 use forebay_records::Late;
-use forebay_records::packet_log::{Fate, Record};
+use forebay_records::packet_log::{Fate, Record, flow_of};
 use forebay_units::{Bytes, Nanos, Rate};
 
 use super::schedule::Schedule;
@@ -285,6 +285,7 @@ fn record(now: Nanos, packet: &Packet, fate: Fate) -> Record {
         sojourn: now.saturating_sub(packet.arrived),
         len: packet.len(),
         source: packet.source,
+        flow: flow_of(packet.flow_hash()),
         fate,
         l4s: packet.is_l4s(),
         marked: packet.is_marked(),

@@ -100,6 +100,7 @@ fn waits_of_both_queues_are_added() {
         sojourn: Nanos::from_millis(wait_ms),
         len: Bytes(1500),
         source: 0,
+        flow: 0,
         fate,
         l4s: false,
         marked: false,

@@ -119,7 +119,15 @@ sendbox = "forward"
             let time = Nanos::from_millis(500);
             let sojourn = Nanos::from_millis(wait);
             let (len, l4s) = (FRAME, traffic == Some(0));
-            run.bottleneck.push(Record { time, sojourn, len, source: 0, fate, l4s, marked });
+            run.bottleneck.push(Record {
+                time,
+                sojourn,
+                len,
+                fate,
+                l4s,
+                marked,
+                ..Record::of_flags(0)
+            });
             run.whose.push(traffic);
         };
         for n in 0..10 {

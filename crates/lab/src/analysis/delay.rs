@@ -147,6 +147,7 @@ mod tests {
             sojourn: Nanos::from_millis(wait_ms),
             len: Bytes(1514),
             source: 0,
+            flow: 0,
             fate,
             l4s: false,
             marked: false,

@@ -173,6 +173,7 @@ mod tests {
             sojourn: Nanos::from_millis(9),
             len: Bytes(1500),
             source: 0,
+            flow: 0,
             fate: Fate::Sent,
             l4s: false,
             marked: false,

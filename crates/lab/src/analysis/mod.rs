@@ -12,7 +12,9 @@ mod estimates;
 mod percentile;
 mod requests;
 mod round_trips;
+mod spans;
 mod summary;
+mod transfers;
 mod truth;
 mod waits;
 mod worse;
@@ -26,7 +28,9 @@ pub use percentile::rounded;
 pub use requests::slowdown;
 pub use requests::{ByClass, Requests, Size, Slowdown, Slowdowns};
 pub use round_trips::RoundTrips;
+pub use spans::{ByTransfer, Quantiles, Spans, Waits, WhoWaits};
 pub use summary::{ByL4s, Signals, Summary};
+pub use transfers::{LARGE, PAUSE, SMALL};
 pub use waits::at_sendbox;
 pub use worse::Intake;
 
@@ -37,10 +41,8 @@ use crate::results::Run;
 pub struct Analysis {
     /// The figures of the run.
     pub summary: Summary,
-    /// The bottleneck queue's delay over time.
-    pub bottleneck: Series,
-    /// The sendbox queues' delay over time; all bins empty if the sendbox only forwards.
-    pub sendbox: Series,
+    /// The waits in both queues over time.
+    pub waits: Waits,
     /// Every request's slowdown, by class of size.
     pub slowdowns: ByClass<Slowdowns>,
     /// Every difference of the sendbox's estimates from the truth.
@@ -54,10 +56,11 @@ impl Analysis {
     pub fn of(run: &Run) -> Self {
         let slowdowns = Slowdowns::of(run);
         let estimate_errors = EstimateErrors::of(run);
+        let (waits, who_waits) = Waits::of(run);
+        let summary = Summary::of(run, &slowdowns, &estimate_errors);
         Self {
-            summary: Summary::of(run, &slowdowns, &estimate_errors),
-            bottleneck: Series::of(&run.bottleneck, run.start, run.end),
-            sendbox: Series::of(&at_sendbox(run), run.start, run.end),
+            summary: Summary { who_waits, ..summary },
+            waits,
             slowdowns,
             estimate_errors,
             decisions: Decisions::of(run),

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::percentile::rounded;
 use super::{
     ByClass, Conservation, Delay, EstimateErrors, Estimates, Requests, RoundTrips, Slowdown,
-    Slowdowns, at_sendbox,
+    Slowdowns, WhoWaits, at_sendbox,
 };
 use crate::results::{HopCounters, Run};
 
@@ -39,6 +39,10 @@ pub struct Summary {
     /// The delay in the sendbox's queues; `None` if the sendbox only forwards. With the kernel's
     /// queues, each tick counts once, with the backlog and the rate at that time.
     pub sendbox_queue_ms: Option<Delay>,
+    /// The delays of packets of small and of large transfers; `None` if the records do not tell
+    /// flows apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub who_waits: Option<WhoWaits>,
     /// The delays of L4S traffic and of other traffic; `None` without L4S traffic.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub l4s: Option<ByL4s>,
@@ -78,6 +82,7 @@ impl Summary {
                 .collect(),
             bottleneck_queue_ms: Delay::of(&run.bottleneck, run.start, run.end),
             sendbox_queue_ms: Delay::of(&at_sendbox(run), run.start, run.end),
+            who_waits: None,
             l4s: ByL4s::of(run),
             requests,
             slowdown: slowdowns.map(Slowdowns::figures),

@@ -85,6 +85,7 @@ mod tests {
             sojourn: Nanos::from_millis(wait),
             len: Bytes(1500),
             source,
+            flow: 0,
             fate,
             l4s: false,
             marked: false,

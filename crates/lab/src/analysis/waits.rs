@@ -21,6 +21,7 @@ pub fn at_sendbox(run: &Run) -> Cow<'_, [Record]> {
             sojourn: rate.time_for(Bytes(tick.backlog)),
             len: Bytes::ZERO,
             source: 0,
+            flow: 0,
             fate: Fate::Sent,
             l4s: false,
             marked: false,

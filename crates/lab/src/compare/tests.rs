@@ -12,6 +12,7 @@ fn summary(rate: u64, arm: &str, seed: u64, mbps: u64, wait: u64) -> Summary {
         sojourn: Nanos::from_millis(wait),
         len: Bytes(1514),
         source: 0,
+        flow: 0,
         fate: Fate::Sent,
         l4s: false,
         marked: false,

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::{Arm, Demo};
-use crate::analysis::Summary;
+use crate::analysis::{Delay, Summary, WhoWaits};
 use crate::report::boxes::{self, Arm as BoxArm};
 use crate::report::markup::{details, page, paragraph, section};
 use crate::report::number::{count, figure, percent, setting};
@@ -20,8 +20,8 @@ impl Demo {
         let by_class = self.slowdown_table().html("Slowdown of requests by size");
         let body = html! {
             (self.tiles())
-            (section("Where the queue is", self.queues()))
             (section("How long requests take", self.boxes()))
+            (section("Where the queue is, and who waits", self.queues()))
             (section("What it means", self.meaning()))
             (section("All figures", html! { (figures) (by_class) }))
             (estimates_section(tables::estimates(&named, None)))
@@ -41,9 +41,9 @@ impl Demo {
         let (before, after) = (self.summary(Arm::StatusQuo), self.summary(Arm::ForebaySfq));
         let queue = |s: &Summary| s.bottleneck_queue_ms.map(|d| d.p50);
         let tiles: [(&str, Option<f64>, Option<f64>, &str); 4] = [
-            ("wait at the bottleneck", queue(before), queue(after), "ms, median packet"),
             ("median request", before.slowdown.all.p50, after.slowdown.all.p50, "× ideal"),
             ("99th percentile request", before.slowdown.all.p99, after.slowdown.all.p99, "× ideal"),
+            ("wait at the bottleneck", queue(before), queue(after), "ms, median packet"),
             ("goodput", Some(before.goodput_mbps), Some(after.goodput_mbps), "Mbit/s"),
         ];
         let written = |value: Option<f64>| value.map_or("–".to_owned(), figure);
@@ -65,7 +65,7 @@ impl Demo {
         // Before and after are adjacent, followed by the arms to compare them with.
         let order = [Arm::StatusQuo, Arm::ForebaySfq, Arm::InNetworkSfq, Arm::ForebayFifo];
         let runs = order.map(|arm| (arm.name().to_owned(), self.runs.get(arm)));
-        queues::figures("queue", &runs, queues::CAPTION)
+        queues::figures("queue", &runs)
     }
 
     fn boxes(&self) -> Markup {
@@ -99,8 +99,12 @@ impl Demo {
             )
         };
         let p50 = |arm: Arm| document.arms.get(arm).slowdown.all.p50;
+        let who = |arm| self.summary(arm).who_waits;
         html! {
             (paragraph(&moved))
+            @if let (Some(quo), Some(sfq)) = (who(Arm::StatusQuo), who(Arm::ForebaySfq)) {
+                (paragraph(&who_waits(&quo, &sfq)))
+            }
             @if let [Some(quo), Some(network), Some(sfq), Some(fifo)] = Arm::ALL.map(p50) {
                 (paragraph(&requests(quo, network, sfq)))
                 (paragraph(&fifo_arm(quo, sfq, fifo)))
@@ -192,6 +196,27 @@ impl Demo {
     }
 }
 
+/// Sentences about the packets of small and of large transfers before and after.
+fn who_waits(quo: &WhoWaits, sfq: &WhoWaits) -> String {
+    let sum = |parts: [Option<Delay>; 2]| {
+        let known: Vec<f64> = parts.iter().flatten().map(|d| d.p50).collect();
+        (!known.is_empty()).then(|| known.iter().sum::<f64>())
+    };
+    let small = [quo, sfq].map(|w| sum([w.bottleneck_small_ms, w.sendbox_small_ms]));
+    let large = [quo, sfq].map(|w| sum([w.bottleneck_large_ms, w.sendbox_large_ms]));
+    let said = |what: &str, [before, after]: [Option<f64>; 2]| {
+        let (before, after) = (figure(before?), figure(after?));
+        Some(format!("{what} {before} ms in the status quo and {after} ms with Forebay"))
+    };
+    let parts =
+        [said("the median packet of a small transfer", small), said("that of a large one", large)];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    if parts.is_empty() {
+        return "No transfer was small or large enough to say who waits.".to_owned();
+    }
+    format!("Who waits, in both queues together: {}.", parts.join("; "))
+}
+
 /// A sentence about the median request of three arms.
 fn requests(quo: f64, network: f64, sfq: f64) -> String {
     let mut text = format!(
@@ -247,6 +272,29 @@ fn typeset(sentence: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_waits_is_said_for_both_kinds() {
+        let delay = |p50| Some(Delay { packets: 9, mean: 0.0, p50, p90: 0.0, p99: 0.0 });
+        let quo = WhoWaits {
+            bottleneck_small_ms: delay(60.0),
+            bottleneck_large_ms: delay(61.0),
+            ..WhoWaits::default()
+        };
+        let sfq = WhoWaits {
+            bottleneck_small_ms: delay(1.0),
+            sendbox_small_ms: delay(0.5),
+            sendbox_large_ms: delay(200.0),
+            ..WhoWaits::default()
+        };
+        assert_eq!(
+            who_waits(&quo, &sfq),
+            "Who waits, in both queues together: the median packet of a small transfer 60.0 ms in \
+             the status quo and 1.50 ms with Forebay; that of a large one 61.0 ms in the status quo \
+             and 200 ms with Forebay."
+        );
+        assert!(who_waits(&WhoWaits::default(), &sfq).starts_with("No transfer"));
+    }
 
     #[test]
     fn words_follow_the_figures() {

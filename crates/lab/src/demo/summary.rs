@@ -133,6 +133,7 @@ mod tests {
             sojourn: Nanos::from_millis(3),
             len: Bytes(1514),
             source: 0,
+            flow: 0,
             fate: Fate::Sent,
             l4s: false,
             marked: false,

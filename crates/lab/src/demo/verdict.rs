@@ -98,22 +98,22 @@ impl Verdict {
         let ms = |a: &ArmFigures| figure(a.bottleneck_queue_ms.p50);
         let change = format!("{} ms -> {} ms", ms(base), ms(forebay));
         let queue = if base.bottleneck_queue_ms.p50 < Self::QUEUE {
-            format!("The bottleneck had no queue worth moving ({change} median)")
+            format!("the bottleneck had no queue worth moving ({change} median)")
         } else if self.queue_moved {
-            format!("The queue left the bottleneck: {change} median")
+            format!("the queue left the bottleneck, {change} median")
         } else {
-            format!("Forebay did not move the queue out of the bottleneck: {change} median")
+            format!("Forebay did not move the queue out of the bottleneck, {change} median")
         };
         let request = match (base.slowdown.all.p50, forebay.slowdown.all.p50) {
             (Some(before), Some(after)) => {
                 let change = format!("{}x -> {}x its ideal time", figure(before), figure(after));
                 if self.requests_faster {
-                    format!("median request {change}")
+                    format!("Median request {change}")
                 } else {
                     format!("Forebay did not make the median request faster, {change}")
                 }
             }
-            _ => "there were no requests to compare".to_owned(),
+            _ => "There were no requests to compare".to_owned(),
         };
         let (before, after) = (figure(base.goodput_mbps), figure(forebay.goodput_mbps));
         let goodput = if self.goodput_kept {
@@ -126,7 +126,7 @@ impl Verdict {
         } else {
             "; but the packet accounts do not balance, so none of this is to be trusted"
         };
-        format!("{queue}; {request}{goodput}{accounts}.")
+        format!("{request}; {queue}{goodput}{accounts}.")
     }
 }
 
@@ -163,8 +163,8 @@ mod tests {
         let v = verdict(arm(71.2, 2.4, 84.0), arm(2.136, 1.2, 83.0));
         assert_eq!(
             v.sentence,
-            "The queue left the bottleneck: 71.2 ms -> 2.14 ms median; \
-             median request 2.40x -> 1.20x its ideal time."
+            "Median request 2.40x -> 1.20x its ideal time; \
+             the queue left the bottleneck, 71.2 ms -> 2.14 ms median."
         );
         assert!(v.queue_moved && v.requests_faster && v.goodput_kept && v.packets_conserved);
         assert_eq!(v.forebay_sfq.bottleneck_queue_p50, Some(0.03));
@@ -178,8 +178,8 @@ mod tests {
         let v = verdict(arm(71.2, 2.4, 84.0), arm(65.0, 2.39, 70.0));
         assert_eq!(
             v.sentence,
-            "Forebay did not move the queue out of the bottleneck: 71.2 ms -> 65.0 ms median; \
-             Forebay did not make the median request faster, 2.40x -> 2.39x its ideal time; \
+            "Forebay did not make the median request faster, 2.40x -> 2.39x its ideal time; \
+             Forebay did not move the queue out of the bottleneck, 71.2 ms -> 65.0 ms median; \
              goodput fell, 84.0 -> 70.0 Mbit/s."
         );
         assert!(!v.queue_moved && !v.requests_faster && !v.goodput_kept);
@@ -190,7 +190,7 @@ mod tests {
         let v = verdict(arm(0.4, 1.0, 84.0), arm(0.1, 1.0, 84.0));
         assert!(!v.queue_moved);
         assert!(
-            v.sentence.starts_with("The bottleneck had no queue worth moving (0.40 ms -> 0.10 ms")
+            v.sentence.contains("; the bottleneck had no queue worth moving (0.40 ms -> 0.10 ms")
         );
     }
 

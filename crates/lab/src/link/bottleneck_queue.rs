@@ -141,7 +141,7 @@ impl BottleneckQueue for Bottleneck<Box<dyn Qdisc<Packet>>> {
 
 fn arrival(packet: &Packet) -> Arrival {
     let (len, source, l4s) = (packet.len(), packet.source, packet.is_l4s());
-    Arrival { time: packet.arrived, len, source, l4s }
+    Arrival { time: packet.arrived, len, source, flow_hash: packet.flow_hash(), l4s }
 }
 
 /// Packets that the queue dropped. Mostly there are none, and an empty vector takes no memory.

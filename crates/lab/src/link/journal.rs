@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use forebay_records::packet_log::{Fate, PacketLog, Record};
+use forebay_records::packet_log::{Fate, PacketLog, Record, flow_of};
 use forebay_units::{Bytes, Nanos};
 
 use super::LinkError;
@@ -22,6 +22,8 @@ pub(super) struct Arrival {
     pub(super) len: Bytes,
     /// The number of the port on which it arrived.
     pub(super) source: u8,
+    /// The hash of its flow.
+    pub(super) flow_hash: u32,
     /// Whether it belongs to L4S traffic.
     pub(super) l4s: bool,
 }
@@ -58,9 +60,10 @@ impl Journal {
         fate: Fate,
         marked: bool,
     ) -> Result<(), LinkError> {
-        let Arrival { time: arrived, len, source, l4s } = arrival;
+        let Arrival { time: arrived, len, source, flow_hash, l4s } = arrival;
+        let flow = flow_of(flow_hash);
         let sojourn = time.saturating_sub(arrived);
-        let record = Record { time, sojourn, len, source, fate, l4s, marked };
+        let record = Record { time, sojourn, len, source, flow, fate, l4s, marked };
         let path = &self.path;
         self.log.push(&record).map_err(|source| LinkError::Write { path: path.clone(), source })
     }

@@ -121,7 +121,7 @@ impl BottleneckQueue for KernelQueue {
         let len = Bytes(frame.len() as u64);
         let bytes = pool.bytes_mut(&mut frame);
         let look = look(bytes);
-        let arrival = Arrival { time: now, len, source, l4s: look.l4s };
+        let arrival = Arrival { time: now, len, source, flow_hash: look.flow, l4s: look.l4s };
         match self.waiting.number().and_then(|number| set_number(bytes, number)) {
             None => self.lost += 1,
             Some(sender) => match self.entry.send(bytes) {

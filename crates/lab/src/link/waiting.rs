@@ -75,7 +75,8 @@ mod tests {
     use super::*;
 
     fn packet(n: u64) -> Inside {
-        let arrival = Arrival { time: Nanos(n), len: Bytes(n), source: 0, l4s: false };
+        let arrival =
+            Arrival { time: Nanos(n), len: Bytes(n), source: 0, flow_hash: 0, l4s: false };
         Inside { arrival, sender: [0; 6], marked: false }
     }
 

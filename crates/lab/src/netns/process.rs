@@ -209,8 +209,9 @@ impl Processes {
                     let late = Duration::from_nanos(late);
                     if late > Duration::from_millis(20) {
                         tracing::warn!(
-                            "{} ran up to {late:?} late: this machine is too busy for exact figures",
-                            process.name
+                            "{} ran up to {} ms late: this machine is too busy for exact figures",
+                            process.name,
+                            late.as_millis()
                         );
                     }
                 }

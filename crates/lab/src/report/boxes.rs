@@ -14,20 +14,26 @@ use serde::{Deserialize, Serialize};
 /// The caption of the picture.
 pub const CAPTION: &str = "Slowdown is a request's completion time over the time it would take on \
     the empty path, so 1 is ideal; the axis is logarithmic. Box: the middle half of requests, with the \
-    median; whiskers: 10th to 90th percentile; dot: 99th. Requests unfinished at the end count with the \
+    median; whiskers: 10th to 90th percentile; dot: 99th. Fewer than 20 requests are a dot each, with the median. Requests unfinished at the end count with the \
     time they had taken by then, so figures may be too low, never too high.";
 
-const HEIGHT: f64 = 300.0;
+/// The height without the names below.
+const HEIGHT: f64 = 272.0;
 const LEFT: f64 = 36.0;
 const TOP: f64 = 14.0;
-const BOTTOM: f64 = 52.0;
+/// The room below the boxes for the number of requests.
+const BOTTOM: f64 = 24.0;
+/// The height of a line of a name.
+const LINE: f64 = 14.0;
 /// The width of one box with its labels.
 const SLOT: f64 = 76.0;
 const BOX: f64 = 26.0;
 /// The smallest width of a panel in boxes.
 const LEAST_SLOTS: usize = 4;
 /// The largest number of letters of a name that fit under a box on one line.
-const LETTERS: usize = 10;
+const LETTERS: usize = 9;
+/// The number of values from which a box is drawn: its 99th percentile is one of them at least.
+const FEW: usize = 20;
 
 /// The slowdowns of one arm.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -45,6 +51,9 @@ pub struct Arm {
 pub struct Summed {
     /// The slowdowns at [`PERCENTILES`]; empty without requests.
     at: Vec<f64>,
+    /// The slowdowns themselves, if there are fewer than [`FEW`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    each: Vec<f64>,
     count: u64,
     unfinished: u64,
 }
@@ -52,7 +61,10 @@ pub struct Summed {
 impl From<&Slowdowns> for Summed {
     fn from(slowdowns: &Slowdowns) -> Self {
         let at = PERCENTILES.iter().filter_map(|p| slowdowns.values.percentile(*p));
+        let values = slowdowns.values.values();
+        let each = if values.len() < FEW { values } else { &[] };
         Self {
+            each: each.iter().map(|v| rounded(*v, 4)).collect(),
             at: at.map(|v| rounded(v, 4)).collect(),
             count: slowdowns.values.len() as u64,
             unfinished: slowdowns.unfinished,
@@ -98,6 +110,8 @@ fn panel(id: &str, name: &str, class: ClassOf, arms: &[Arm], axis: &LogAxis) -> 
     // A page gives every panel the same width, so a panel with few boxes would become too large.
     let slots = arms.len().max(LEAST_SLOTS) as f64;
     let width = LEFT + SLOT * slots + 4.0;
+    let names: Vec<Vec<String>> = arms.iter().map(|arm| lines(&arm.name)).collect();
+    let names_high = LINE * names.iter().map(Vec::len).max().unwrap_or(1) as f64;
     let words: Vec<String> = arms
         .iter()
         .map(|a| {
@@ -111,7 +125,8 @@ fn panel(id: &str, name: &str, class: ClassOf, arms: &[Arm], axis: &LogAxis) -> 
         })
         .collect();
     let title = format!("Slowdown of requests, {name}");
-    let mut svg = Svg::new(id, &title, &format!("{}.", words.join(". ")), width, HEIGHT);
+    let mut svg =
+        Svg::new(id, &title, &format!("{}.", words.join(". ")), width, HEIGHT + names_high);
     let y = |value| TOP + (HEIGHT - TOP - BOTTOM) * (1.0 - axis.position(value));
     for &value in &axis.ticks {
         let line = if value == 1.0 { "axis" } else { "grid" };
@@ -122,13 +137,13 @@ fn panel(id: &str, name: &str, class: ClassOf, arms: &[Arm], axis: &LogAxis) -> 
         let centre = LEFT + SLOT * (i as f64 + 0.5 + (slots - arms.len() as f64) / 2.0);
         let slowdowns = class(&arm.slowdowns);
         draw(&mut svg, slowdowns, centre - 10.0, y, arm.strong);
-        let lines = two_lines(&arm.name);
         let label = if arm.strong { "name strong" } else { "name" };
-        for (line, at) in lines.iter().zip([HEIGHT - 34.0, HEIGHT - 20.0]) {
+        for (number, line) in names[i].iter().enumerate() {
+            let at = HEIGHT - 6.0 + LINE * number as f64;
             svg.text(label, (centre, at), Anchor::Middle, line);
         }
         let n = format!("n = {}", count(slowdowns.count));
-        svg.text("tick", (centre, HEIGHT - 4.0), Anchor::Middle, &n);
+        svg.text("tick", (centre, HEIGHT + names_high - 4.0), Anchor::Middle, &n);
     }
     svg
 }
@@ -141,39 +156,47 @@ fn draw(svg: &mut Svg, slowdowns: &Summed, x: f64, y: impl Fn(f64) -> f64, stron
         return;
     };
     let class = |part: &str| if strong { format!("{part} strong") } else { part.to_owned() };
+    let value = |p| slowdowns.percentile(p).map(figure).unwrap_or_default();
+    let median = |svg: &mut Svg| {
+        svg.line(&class("median"), (x - BOX / 2.0, p50), (x + BOX / 2.0, p50));
+        svg.text(&class("value"), (x + BOX / 2.0 + 4.0, p50 + 4.0), Anchor::Start, &value(50));
+    };
+    if !slowdowns.each.is_empty() {
+        slowdowns.each.iter().for_each(|v| svg.circle(&class("dot"), (x, y(*v)), 3.0));
+        return median(svg);
+    }
     svg.line(&class("whisker"), (x, p10), (x, p25));
     svg.line(&class("whisker"), (x, p75), (x, p90));
     for end in [p10, p90] {
         svg.line(&class("whisker"), (x - 6.0, end), (x + 6.0, end));
     }
     svg.rect(&class("box"), (x - BOX / 2.0, p75), (BOX, (p25 - p75).max(1.0)));
-    svg.line(&class("median"), (x - BOX / 2.0, p50), (x + BOX / 2.0, p50));
+    median(svg);
     svg.circle(&class("dot"), (x, p99), 3.0);
-    let value = |p| slowdowns.percentile(p).map(figure).unwrap_or_default();
-    svg.text(&class("value"), (x + BOX / 2.0 + 4.0, p50 + 4.0), Anchor::Start, &value(50));
     // Close above the whisker or the median's number there is no room for another number.
     if p90 - p99 > 8.0 && p50 - p99 > 16.0 {
         svg.text("tick", (x + 7.0, p99 + 4.0), Anchor::Start, &value(99));
     }
 }
 
-/// Splits a name into two lines at the first gap that leaves both short, and cuts it if needed.
-fn two_lines(name: &str) -> [String; 2] {
-    let letters: Vec<char> = name.chars().collect();
-    let gap = letters.iter().take(LETTERS + 1).rposition(|c| matches!(c, ' ' | '_' | '-'));
-    let (first, rest) = match gap {
-        _ if letters.len() < LETTERS && !letters.contains(&' ') => (letters.len(), letters.len()),
-        Some(at) if letters[at] == ' ' => (at, at + 1),
-        Some(at) => (at + 1, at + 1),
-        None => (letters.len().min(LETTERS), letters.len().min(LETTERS)),
-    };
-    let second = &letters[rest..];
-    let second: String = if second.len() > LETTERS {
-        second[..LETTERS - 1].iter().chain(&['…']).collect()
-    } else {
-        second.iter().collect()
-    };
-    [letters[..first].iter().collect(), second]
+/// Splits a name into lines that fit under a box, at gaps where there are some.
+fn lines(name: &str) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in name.split_inclusive([' ', '_', '-']) {
+        let line = lines.last().map_or(0, |l| l.chars().count());
+        if line > 0 && line + word.trim_end().chars().count() > LETTERS {
+            lines.push(String::new());
+        }
+        for letter in word.chars() {
+            if lines.last().is_some_and(|l| letter != ' ' && l.chars().count() >= LETTERS) {
+                lines.push(String::new());
+            }
+            if let Some(last) = lines.last_mut() {
+                last.push(letter);
+            }
+        }
+    }
+    lines.into_iter().map(|line| line.trim_end().to_owned()).collect()
 }
 
 fn table(arms: &[Arm]) -> Table {
@@ -205,16 +228,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_fit_two_lines() {
-        let lines = |name| two_lines(name).join("|");
-        assert_eq!(lines("Status quo"), "Status|quo");
-        assert_eq!(lines("In-network SFQ"), "In-network|SFQ");
-        assert_eq!(lines("forebay_sfq"), "forebay_|sfq");
-        assert_eq!(lines("in_network_sfq"), "in_network_|sfq");
-        assert_eq!(lines("status_quo"), "status_|quo");
-        assert_eq!(lines("fifo"), "fifo|");
-        assert_eq!(lines("averyveryverylongname"), "averyveryv|erylongna…");
-        assert_eq!(lines(""), "|");
+    fn names_are_wrapped_and_not_cut() {
+        let wrapped = |name| lines(name).join("|");
+        assert_eq!(wrapped("Status quo"), "Status|quo");
+        assert_eq!(wrapped("In-network SFQ"), "In-|network|SFQ");
+        assert_eq!(wrapped("forebay_sfq"), "forebay_|sfq");
+        assert_eq!(wrapped("in_network_sfq"), "in_|network_|sfq");
+        assert_eq!(wrapped("fifo"), "fifo");
+        assert_eq!(wrapped("averyveryverylongname"), "averyvery|verylongn|ame");
+        assert_eq!(wrapped(""), "");
+    }
+
+    #[test]
+    fn few_requests_are_dots() {
+        let draw_all = |n: u32| {
+            let values = (1..=n).map(f64::from).collect();
+            let mut svg = Svg::new("b", "", "", 100.0, 100.0);
+            let slowdowns = Summed::from(&Slowdowns { values, unfinished: 0 });
+            draw(&mut svg, &slowdowns, 50.0, |v| 100.0 - v, false);
+            svg.finish()
+        };
+        let (six, twenty) = (draw_all(6), draw_all(20));
+        assert!(six.matches("<circle").count() == 6 && !six.contains("<rect"), "{six}");
+        assert!(six.contains("class=\"median\"") && six.contains(">3.00</text>"));
+        assert!(twenty.matches("<circle").count() == 1 && twenty.contains("<rect"));
     }
 
     #[test]

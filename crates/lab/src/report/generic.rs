@@ -4,12 +4,14 @@ use maud::{Markup, html};
 
 use super::boxes::{self, Arm};
 use super::decisions;
+use super::differences;
 use super::l4s;
 use super::markup::{details, page, paragraph, section};
 use super::number::setting;
 use super::queues;
-use super::runs::{Group, cells, groups, named};
-use super::table::Table;
+use super::runs::{Group, cells, cells_of, groups, named};
+use super::sweep;
+use super::table::{Table, WIDTH, wrapped};
 use super::tables::{self, Named};
 use crate::analysis::{Analysis, EstimateErrors, Slowdowns};
 
@@ -25,7 +27,12 @@ const L4S: &str =
 pub fn text(runs: &[Analysis], colour: bool) -> String {
     let groups = groups(runs);
     let named = named(&groups);
-    let mut out = figures(&groups).text(colour);
+    let mut out = String::new();
+    let sentence = differences::sentence(&groups);
+    if !sentence.is_empty() {
+        out += &format!("{}\n\n", wrapped(&sentence, WIDTH));
+    }
+    out += &figures(&groups).text(colour);
     let more = l4s::table(&named).into_iter().chain(tables::round_trips(&named));
     for table in more.chain(estimates(runs, &named)) {
         out += "\n";
@@ -46,13 +53,19 @@ pub fn html(title: &str, runs: &[Analysis]) -> String {
     let requests = runs.iter().any(|r| r.summary.requests.offered > 0);
     let pooled = format!("{} Seeds of one arm are pooled.", boxes::CAPTION);
     let body = html! {
-        (section("Figures", figures(&groups).html("One row a run")))
-        @if let Some(table) = l4s::table(&named) {
-            (section("L4S traffic and the rest", table.html(L4S)))
+        @if let Some(table) = differences::table(&groups) {
+            (section("What the arms differ in", table.html(differences::CAPTION)))
         }
-        (section("Where the queue is", pictures(&groups, queues::CAPTION, queue_picture)))
+        @if let Some(plots) = sweep::figures(&groups) {
+            (section("Over the parameter", plots))
+        }
         @if requests {
             (section("How long requests take", pictures(&groups, &pooled, box_picture)))
+        }
+        (section("Where the queue is, and who waits", pictures(&groups, "", queue_picture)))
+        (section("All figures", figures(&groups).html("One row a run")))
+        @if let Some(table) = l4s::table(&named) {
+            (section("L4S traffic and the rest", table.html(L4S)))
         }
         @if let Some(table) = tables::round_trips(&named) {
             (section("Closed-loop round trips", table.html("Round trips by traffic")))
@@ -61,7 +74,7 @@ pub fn html(title: &str, runs: &[Analysis]) -> String {
         (decisions_section(&named))
         (section("Where every packet went", accounts(&named)))
     };
-    page(title, &lead(runs), body)
+    page(title, &format!("{} {}", differences::sentence(&groups), lead(runs)), body)
 }
 
 fn lead(runs: &[Analysis]) -> String {
@@ -85,7 +98,7 @@ fn figures(groups: &[Group<'_>]) -> Table {
             table.rows.push(tables::median_row(label, &group.runs));
         }
     }
-    table
+    table.without_empty_columns()
 }
 
 /// The tables of estimates, with a row for all runs together if there are several.
@@ -101,7 +114,7 @@ fn pictures(
     draw: fn(&str, &[Group<'_>], &str) -> Markup,
 ) -> Markup {
     let drawn = &groups[..groups.len().min(MAX_ARMS)];
-    let by_cell = drawn.chunk_by(|a, b| a.cell == b.cell);
+    let by_cell = cells_of(drawn);
     let left_out = groups.len() - drawn.len();
     html! {
         @for (i, cell) in by_cell.enumerate() {
@@ -115,11 +128,11 @@ fn pictures(
 }
 
 /// The queue picture with the first seed of each arm.
-fn queue_picture(id: &str, cell: &[Group<'_>], caption: &str) -> Markup {
+fn queue_picture(id: &str, cell: &[Group<'_>], _: &str) -> Markup {
     let first = cell.iter().filter_map(|g| Some((g, *g.runs.first()?)));
     let runs: Vec<(String, &Analysis)> =
         first.map(|(g, run)| (g.run_name(run, false), run)).collect();
-    queues::figures(&format!("queue{id}-"), &runs, caption)
+    queues::figures(&format!("queue{id}-"), &runs)
 }
 
 /// The box plots with all seeds of each arm together.
@@ -195,6 +208,7 @@ pub(crate) fn accounts(named: &[Named<'_>]) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::analysis::Quantiles;
     use crate::results::{HopCounters, Run};
     use forebay_units::{Nanos, Rate};
 
@@ -244,7 +258,13 @@ mod tests {
 
     #[test]
     fn pictures_are_bounded_and_say_so() {
-        let runs: Vec<Analysis> = (0..20).map(|i| run(&format!("arm{i}"), 1, 0)).collect();
+        let with_packet = |i: u32| {
+            let mut analysis = run(&format!("arm{i}"), 1, 0);
+            let wait = Quantiles { packets: 1, p10: 1.0, p50: 1.0, p90: 1.0 };
+            analysis.waits.bottleneck.all.spans = vec![Some(wait)];
+            analysis
+        };
+        let runs: Vec<Analysis> = (0..20).map(with_packet).collect();
         let page = html("T", &runs);
         assert_eq!(page.matches("<svg").count(), MAX_ARMS);
         assert!(page.contains("8 more arms are in the tables only."));

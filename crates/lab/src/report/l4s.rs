@@ -77,11 +77,13 @@ mod tests {
         let analysis = Analysis::of(&run);
         let named = Named { name: "link".into(), run: &analysis, strong: false };
         insta::assert_snapshot!(table(&[named]).unwrap().text(false), @r"
-                                                       L4S                           classic
-        queue             mean ms  p99 ms  marked  dropped  mean ms  p99 ms  marked  dropped
-        ------------------------------------------------------------------------------------
-        link: bottleneck     0.00    0.00       0        0     0.00    0.00       0        0
-        link: sendbox        0.50    0.50      10        0     15.0    15.0       0        1
+                                                   L4S                           classic
+        queue         mean ms  p99 ms  marked  dropped  mean ms  p99 ms  marked  dropped
+        --------------------------------------------------------------------------------
+        link:
+        bottleneck       0.00    0.00       0        0     0.00    0.00       0        0
+        link:
+        sendbox          0.50    0.50      10        0     15.0    15.0       0        1
         ");
         let none = Analysis::of(&Run { sendbox: vec![], bottleneck: vec![], ..run });
         let named = Named { name: "link".into(), run: &none, strong: false };

@@ -8,11 +8,13 @@
 
 pub mod boxes;
 pub(crate) mod decisions;
+mod differences;
 mod generic;
 mod l4s;
 pub mod markup;
 pub(crate) mod queues;
 mod runs;
+mod sweep;
 pub(crate) mod table;
 pub(crate) mod tables;
 

@@ -1,6 +1,6 @@
-//! The main picture: the delay of both queues over time (after EuroSys '21, figure 2).
+//! The delay of both queues over time (after EuroSys '21, figure 2), and who waits there.
 
-use maud::Markup;
+use maud::{Markup, html};
 
 use super::axis::linear_ticks;
 use super::decisions;
@@ -8,12 +8,16 @@ use super::markup;
 use super::number::{figure, setting};
 use super::svg::{Anchor, Path, Svg};
 use super::table::{Column, Row, Table};
-use crate::analysis::{self, Analysis, Delay, Series};
+use crate::analysis::{Analysis, ByTransfer, Delay, Quantiles, Spans};
 
-/// The caption of the picture.
+/// The caption of the pictures.
 pub(crate) const CAPTION: &str = "Time that packets waited in each queue, over the measured interval: the \
-    mean as a line, in a band from the lowest to the highest mean over 10 ms; at the right, the median \
-    packet's. All panels have the same axes.";
+    median as a line, in a band from the 10th to the 90th percentile; at the right, the median of the \
+    whole interval. All panels of a row have the same axes.";
+
+/// The definition of small and large transfers, for the caption.
+const TRANSFERS: &str = " A transfer is what a flow sends without a pause; a small one has at most ten \
+    packets, and a large one more than 1 MB.";
 
 const WIDTH: f64 = 440.0;
 const HEIGHT: f64 = 220.0;
@@ -23,26 +27,88 @@ const TOP: f64 = 24.0;
 const BOTTOM: f64 = 26.0;
 const PLOT: (f64, f64) = (WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM);
 
-/// The number of columns of a curve: one per unit of width, about one or two pixels on any screen.
-const COLUMNS: usize = PLOT.0 as usize;
-
-/// The number of rows in the table behind the picture.
-const TABLE_ROWS: usize = 30;
+/// The number of spans between two rows in the table behind the picture.
+const TABLE_STEP: usize = 4;
 
 /// The smallest distance between the two labels at the right.
 const LABEL_GAP: f64 = 34.0;
 
-/// Adjacent panels, one per named run, on the same axes. `id` must be unique on the page.
-pub(crate) fn figures(id: &str, runs: &[(String, &Analysis)], caption: &str) -> Markup {
-    let all = runs.iter().flat_map(|(_, a)| [&a.bottleneck, &a.sendbox]);
-    let highest = all.flat_map(|s| s.bins.iter().flatten()).map(|b| b.mean).fold(0.0, f64::max);
+/// The packets whose waits are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    All,
+    Small,
+    Large,
+}
+
+impl Part {
+    /// The heading above the panels.
+    const fn heading(self) -> &'static str {
+        match self {
+            Self::All => "All packets",
+            Self::Small => "Packets of small transfers: short requests and their like",
+            Self::Large => "Packets of large transfers",
+        }
+    }
+
+    fn of<T>(self, values: &ByTransfer<T>) -> &T {
+        match self {
+            Self::All => &values.all,
+            Self::Small => &values.small,
+            Self::Large => &values.large,
+        }
+    }
+
+    /// The two queues of `run`: their class, their waits over time and the delay over all of it.
+    fn queues(self, run: &Analysis) -> [(&'static str, &Spans, Option<Delay>); 2] {
+        let s = &run.summary;
+        let who = s.who_waits.unwrap_or_default();
+        let [bottleneck, sendbox] = match self {
+            Self::All => [s.bottleneck_queue_ms, s.sendbox_queue_ms],
+            Self::Small => [who.bottleneck_small_ms, who.sendbox_small_ms],
+            Self::Large => [who.bottleneck_large_ms, who.sendbox_large_ms],
+        };
+        [
+            ("bottleneck", self.of(&run.waits.bottleneck), bottleneck),
+            ("sendbox", self.of(&run.waits.sendbox), sendbox),
+        ]
+    }
+
+    fn is_in(self, run: &Analysis) -> bool {
+        self.queues(run).iter().any(|(_, spans, _)| !spans.is_empty())
+    }
+}
+
+/// Rows of adjacent panels, one panel per named run with waits: a row for small and one for large
+/// transfers where runs tell them apart, else one for all packets. `id` must be unique on the page.
+pub(crate) fn figures(id: &str, runs: &[(String, &Analysis)]) -> Markup {
+    if !runs.iter().any(|(_, run)| run.waits.are_split()) {
+        return row(id, Part::All, runs, CAPTION);
+    }
+    let caption = format!("{CAPTION}{TRANSFERS}");
+    html! {
+        @for (part, caption) in [(Part::Small, ""), (Part::Large, &caption)] {
+            h3 { (part.heading()) }
+            (row(&format!("{id}{}", part as u8), part, runs, caption))
+        }
+    }
+}
+
+/// Adjacent panels on the same axes. Runs without such packets have none.
+fn row(id: &str, part: Part, runs: &[(String, &Analysis)], caption: &str) -> Markup {
+    let runs: Vec<_> = runs.iter().filter(|(_, run)| part.is_in(run)).collect();
+    if runs.is_empty() {
+        return markup::paragraph("No packet of this kind left a queue while measuring.");
+    }
+    let all = runs.iter().flat_map(|(_, run)| part.queues(run));
+    let waits = all.flat_map(|(_, spans, _)| spans.spans.iter().flatten());
+    let highest = waits.map(|q| q.p90).fold(0.0, f64::max);
     let longest = runs.iter().map(|(_, a)| a.summary.duration_s).fold(1e-3, f64::max);
     let frame = Frame { ticks: linear_ticks(highest, 5), seconds: longest };
-    let panels = runs
-        .iter()
-        .enumerate()
-        .map(|(i, (name, run))| (name.clone(), panel(&format!("{id}{i}"), name, run, &frame)));
-    markup::figure("panels", panels, caption, table(runs).html("Mean queue delay, ms"))
+    let panels = runs.iter().enumerate().map(|(i, (name, run))| {
+        (name.clone(), panel(&format!("{id}{i}"), name, part, run, &frame))
+    });
+    markup::figure("panels", panels, caption, table(part, &runs).html("Median wait, ms"))
 }
 
 /// The layout of a panel.
@@ -64,30 +130,27 @@ impl Frame {
     }
 }
 
-fn panel(id: &str, name: &str, run: &Analysis, frame: &Frame) -> String {
-    let s = &run.summary;
-    let title = format!("Queue delay over time, {name}");
-    let words = |delay: Option<Delay>| match delay {
-        Some(d) => format!("median {} ms, 99th percentile {} ms", figure(d.p50), figure(d.p99)),
-        None => "no queue".to_owned(),
-    };
-    let desc = format!(
-        "Bottleneck: {}. Sendbox: {}. Measured over {} s.",
-        words(s.bottleneck_queue_ms),
-        words(s.sendbox_queue_ms),
-        setting(s.duration_s)
-    );
+fn panel(id: &str, name: &str, part: Part, run: &Analysis, frame: &Frame) -> String {
+    let title = format!("Wait in the queues over time, {name}, {}", part.heading());
+    let queues = part.queues(run);
+    let words = queues.map(|(place, _, delay)| match delay {
+        Some(d) => {
+            format!("{place}: median {} ms, 99th percentile {} ms", figure(d.p50), figure(d.p99))
+        }
+        None => format!("{place}: no queue"),
+    });
+    let seconds = setting(run.summary.duration_s);
+    let desc = format!("{}. Measured over {seconds} s.", words.join(". "));
     let mut svg = Svg::new(id, &title, &desc, WIDTH, HEIGHT);
     axes(&mut svg, frame);
     decisions::mark(&mut svg, run, |s| frame.x(s), (TOP, TOP + PLOT.1));
     let mut labels = Vec::new();
-    for (class, series, delay) in [
-        ("bottleneck", &run.bottleneck, s.bottleneck_queue_ms),
-        ("sendbox", &run.sendbox, s.sendbox_queue_ms),
-    ] {
-        curve(&mut svg, class, series, frame);
-        let says = delay.map_or("no queue".to_owned(), |d| format!("{} ms", figure(d.p50)));
-        labels.push(Label { class, says, y: end(series, frame) });
+    for (class, spans, delay) in queues {
+        curve(&mut svg, class, spans, frame);
+        if let Some(delay) = delay {
+            let says = format!("{} ms", figure(delay.p50));
+            labels.push(Label { class, says, y: frame.y(delay.p50) });
+        }
     }
     spread(&mut labels);
     for label in labels {
@@ -114,27 +177,25 @@ fn axes(svg: &mut Svg, frame: &Frame) {
     }
 }
 
-/// The mean as a line in a band from the lowest to the highest 10 ms mean.
-fn curve(svg: &mut Svg, class: &str, series: &Series, frame: &Frame) {
-    let bins = series.bins_per_column(COLUMNS);
-    let step = series.width.as_secs_f64() * bins as f64;
-    let columns = series.grouped(bins);
+/// The median as a line in a band from the 10th to the 90th percentile.
+fn curve(svg: &mut Svg, class: &str, spans: &Spans, frame: &Frame) {
+    let step = spans.width.as_secs_f64();
     let (mut line, mut band) = (Path::default(), Path::default());
     let mut at = 0usize;
-    // Without departures there is no delay to show, so each stretch without a gap is drawn
+    // Without departures there is no wait to show, so each stretch without a gap is drawn
     // separately.
-    for stretch in columns.split(Option::is_none) {
-        let points: Vec<(f64, analysis::Column)> = (at..)
+    for stretch in spans.spans.split(Option::is_none) {
+        let points: Vec<(f64, Quantiles)> = (at..)
             .zip(stretch.iter().flatten())
-            .map(|(i, c)| (frame.x((i as f64 + 0.5) * step), *c))
+            .map(|(i, q)| (frame.x((i as f64 + 0.5) * step), *q))
             .collect();
         at += stretch.len() + 1;
         if points.is_empty() {
             continue;
         }
-        line = line.through(points.iter().map(|(x, c)| (*x, frame.y(c.mean))));
-        let over = points.iter().map(|(x, c)| (*x, frame.y(c.high)));
-        let under = points.iter().rev().map(|(x, c)| (*x, frame.y(c.low)));
+        line = line.through(points.iter().map(|(x, q)| (*x, frame.y(q.p50))));
+        let over = points.iter().map(|(x, q)| (*x, frame.y(q.p90)));
+        let under = points.iter().rev().map(|(x, q)| (*x, frame.y(q.p10)));
         band = band.through(over.chain(under)).close();
     }
     svg.path(&format!("band {class}"), &band);
@@ -147,12 +208,6 @@ struct Label {
     says: String,
     /// The base line of the first line.
     y: f64,
-}
-
-/// The height of a series' end: its mean over the last tenth; the bottom if it is empty.
-fn end(series: &Series, frame: &Frame) -> f64 {
-    let columns = series.grouped(series.bins_per_column(10));
-    frame.y(columns.iter().rev().flatten().next().map_or(0.0, |c| c.mean))
 }
 
 /// Moves labels apart and into the panel.
@@ -168,55 +223,78 @@ fn spread(labels: &mut [Label]) {
     }
 }
 
-fn table(runs: &[(String, &Analysis)]) -> Table {
-    let all = || runs.iter().flat_map(|(_, a)| [&a.bottleneck, &a.sendbox]);
-    let bins = all().map(|s| s.bins_per_column(TABLE_ROWS)).max().unwrap_or(1);
-    let width = all().map(|s| s.width).max().unwrap_or(Series::WIDTH).as_secs_f64();
-    let cells: Vec<_> = all().map(|s| s.grouped(bins)).collect();
-    let queues = |(name, _): &(String, &Analysis)| {
-        [Column::new(name, "bottleneck"), Column::new(name, "sendbox")]
+fn table(part: Part, runs: &[&(String, &Analysis)]) -> Table {
+    let all = || {
+        let queues = runs.iter().flat_map(|(name, run)| part.queues(run).map(|q| (name, q)));
+        queues.filter(|(_, (_, spans, _))| !spans.is_empty())
+    };
+    let width = all().map(|(_, (_, s, _))| s.width).max().unwrap_or_default().as_secs_f64();
+    let longest = all().map(|(_, (_, s, _))| s.spans.len()).max().unwrap_or(0);
+    let cell = |spans: &Spans, i: usize| {
+        spans.spans.get(i).copied().flatten().map_or(String::new(), |q| figure(q.p50))
     };
     let row = |i: usize| Row {
-        label: format!("{:.1} s", i as f64 * width * bins as f64),
-        cells: cells
-            .iter()
-            .map(|c| c.get(i).copied().flatten().map_or(String::new(), |c| figure(c.mean)))
-            .collect(),
+        label: format!("{:.1} s", i as f64 * width),
+        cells: all().map(|(_, (_, spans, _))| cell(spans, i)).collect(),
         strong: false,
     };
-    let count = cells.iter().map(Vec::len).max().unwrap_or(0);
     Table {
         corner: "from".to_owned(),
-        columns: runs.iter().flat_map(queues).collect(),
-        rows: (0..count).map(row).collect(),
+        columns: all().map(|(name, (place, ..))| Column::new(name, place)).collect(),
+        rows: (0..longest).step_by(TABLE_STEP).map(row).collect(),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::Bin;
+    use crate::analysis::Waits;
     use crate::results::Run;
     use forebay_units::{Nanos, Rate};
 
-    fn analysis(bins: Vec<Option<Bin>>) -> Analysis {
+    fn analysis(spans: Vec<Option<Quantiles>>, width: Nanos) -> Analysis {
         let run = Run { rate: Rate::from_mbps(8), end: Nanos::from_secs(1), ..Run::default() };
-        Analysis { bottleneck: Series { width: Series::WIDTH, bins }, ..Analysis::of(&run) }
+        let all = Spans { width, spans };
+        let bottleneck = ByTransfer { all, ..ByTransfer::default() };
+        let waits = Waits { bottleneck, ..Waits::default() };
+        Analysis { waits, ..Analysis::of(&run) }
     }
 
-    fn bin(mean: f64) -> Option<Bin> {
-        Some(Bin { packets: 1, mean, max: mean })
+    fn wait(p50: f64) -> Option<Quantiles> {
+        Some(Quantiles { packets: 9, p10: p50 / 2.0, p50, p90: p50 * 2.0 })
     }
 
     #[test]
     fn curves_break_where_no_packet_left() {
-        let run = analysis(vec![bin(10.0), bin(20.0), None, None, bin(30.0)]);
+        let spans = vec![wait(10.0), wait(20.0), None, None, wait(30.0)];
+        let run = analysis(spans, Nanos::from_millis(10));
         let frame = Frame { ticks: vec![0.0, 50.0, 100.0], seconds: 0.05 };
         let mut svg = Svg::new("q", "", "", WIDTH, HEIGHT);
-        curve(&mut svg, "bottleneck", &run.bottleneck, &frame);
+        curve(&mut svg, "bottleneck", &run.waits.bottleneck.all, &frame);
         let svg = svg.finish();
-        // Bins of 10 ms, 61.6 units each, drawn at their middle; 1.7 units per millisecond.
+        // Spans of 10 ms, 61.6 units each, drawn at their middle; 1.7 units per millisecond.
         assert!(svg.contains("d=\"M70.8 177L70.8 177L132.4 160M317.2 143L317.2 143\""), "{svg}");
+    }
+
+    #[test]
+    fn runs_without_waits_have_no_panel() {
+        let width = Nanos::from_millis(10);
+        let (full, empty) = (analysis(vec![wait(1.0)], width), analysis(vec![None], width));
+        let runs = [("full".to_owned(), &full), ("empty".to_owned(), &empty)];
+        let html = figures("q", &runs).into_string();
+        assert_eq!(html.matches("<svg").count(), 1);
+        assert!(html.contains("full") && !html.contains("empty"), "{html}");
+        assert!(figures("q", &runs[1..]).into_string().contains("No packet"));
+    }
+
+    #[test]
+    fn small_and_large_transfers_have_rows_of_their_own() {
+        let mut run = analysis(vec![wait(1.0)], Nanos::from_millis(10));
+        run.waits.sendbox.large = run.waits.bottleneck.all.clone();
+        run.waits.sendbox.small = run.waits.bottleneck.all.clone();
+        let html = figures("q", &[("x".to_owned(), &run)]).into_string();
+        assert_eq!(html.matches("<svg").count(), 2);
+        assert!(html.find("small transfers").unwrap() < html.find("large transfers").unwrap());
     }
 
     #[test]
@@ -228,18 +306,5 @@ mod tests {
             assert!(labels[1].y - labels[0].y >= LABEL_GAP, "{a} {b}");
             assert!(labels[0].y >= TOP && labels[1].y + 14.0 <= TOP + PLOT.1, "{a} {b}");
         }
-    }
-
-    #[test]
-    fn a_long_run_makes_no_larger_a_picture() {
-        let minute = analysis((0..6_000).map(|i| bin(f64::from(i % 97))).collect());
-        let hour = analysis((0..360_000).map(|i| bin(f64::from(i % 97))).collect());
-        let size = |run: &Analysis| figures("q", &[("x".to_owned(), run)], "").into_string().len();
-        assert!(
-            size(&hour) < 24_000 && size(&minute) < 24_000,
-            "{} {}",
-            size(&hour),
-            size(&minute)
-        );
     }
 }

@@ -80,6 +80,11 @@ pub(super) fn groups(runs: &[Analysis]) -> Vec<Group<'_>> {
     all
 }
 
+/// The groups of each cell.
+pub(super) fn cells_of<'g, 'a>(groups: &'g [Group<'a>]) -> impl Iterator<Item = &'g [Group<'a>]> {
+    groups.chunk_by(|a, b| a.cell == b.cell)
+}
+
 /// All runs with their names.
 pub(super) fn named<'a>(groups: &[Group<'a>]) -> Vec<Named<'a>> {
     let of = |g: &Group<'a>| {

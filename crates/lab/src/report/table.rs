@@ -33,8 +33,15 @@ pub(crate) struct Table {
     pub(crate) rows: Vec<Row>,
 }
 
-/// The longest label on a terminal; a longer one is cut there, but not in HTML.
-const LABEL: usize = 60;
+/// The width of a table on a terminal.
+pub(crate) const WIDTH: usize = 80;
+/// The widest column of labels; longer labels have several lines.
+const LABEL: usize = 40;
+/// The narrowest column of labels whose lines are worth breaking; below it, each label has lines of
+/// its own above the row's values.
+const NARROW: usize = 10;
+/// The distance of values from the left below such a label.
+const INDENT: usize = 4;
 
 const BOLD: &str = "\x1b[1m";
 const PLAIN: &str = "\x1b[0m";
@@ -54,44 +61,112 @@ impl Table {
         spans
     }
 
-    /// Formats the table for a terminal, with the strong rows and the head in bold if `colour`.
+    /// Removes columns in which no row has a value.
+    pub(crate) fn without_empty_columns(mut self) -> Self {
+        let has = |i: &usize| {
+            self.rows.iter().any(|row| row.cells.get(*i).is_some_and(|cell| !cell.is_empty()))
+        };
+        let kept: Vec<usize> = (0..self.columns.len()).filter(has).collect();
+        if !self.rows.is_empty() {
+            self.columns = kept.iter().map(|i| self.columns[*i].clone()).collect();
+            for row in &mut self.rows {
+                row.cells = kept.iter().map(|i| row.cells[*i].clone()).collect();
+            }
+        }
+        self
+    }
+
+    /// Formats the table for a terminal of 80 columns, with the strong rows and the head in bold if
+    /// `colour`. No label is cut: long ones have several lines. A table with too many columns
+    /// becomes several, one below the other.
     pub(crate) fn text(&self, colour: bool) -> String {
+        let parts = self.parts();
+        let texts: Vec<String> = parts.iter().map(|part| part.one_text(colour)).collect();
+        texts.join("\n")
+    }
+
+    /// Splits the table at groups of columns into parts whose values fit on a terminal.
+    fn parts(&self) -> Vec<Self> {
         let spans = self.spans();
+        let (mut parts, mut first) = (Vec::new(), 0);
+        for (n, &(begin, end)) in spans.iter().enumerate() {
+            let fits = INDENT + taken(&self.of_columns(first, end).widths()) <= WIDTH;
+            if !fits && begin > first {
+                parts.push(self.of_columns(first, begin));
+                first = begin;
+            }
+            if n + 1 == spans.len() {
+                parts.push(self.of_columns(first, end));
+            }
+        }
+        if parts.is_empty() { vec![self.clone()] } else { parts }
+    }
+
+    fn of_columns(&self, first: usize, end: usize) -> Self {
+        let row = |row: &Row| Row { cells: row.cells[first..end].to_vec(), ..row.clone() };
+        Self {
+            corner: self.corner.clone(),
+            columns: self.columns[first..end].to_vec(),
+            rows: self.rows.iter().map(row).collect(),
+        }
+    }
+
+    /// The widths of the columns of values.
+    fn widths(&self) -> Vec<usize> {
         let mut widths: Vec<usize> = self.columns.iter().map(|c| width(&c.name)).collect();
         for row in &self.rows {
             for (w, cell) in widths.iter_mut().zip(&row.cells) {
                 *w = (*w).max(width(cell));
             }
         }
-        for &(first, end) in &spans {
+        for (first, end) in self.spans() {
             let inside: usize = widths[first..end].iter().sum::<usize>() + (end - first - 1) * 2;
             let wanted = width(&self.columns[first].group).saturating_sub(inside);
             (0..wanted).for_each(|i| widths[first + i % (end - first)] += 1);
         }
-        let labels = self.rows.iter().map(|r| width(&shortened(&r.label)));
-        let label = labels.chain([width(&self.corner)]).max().unwrap_or(0);
+        widths
+    }
 
+    fn one_text(&self, colour: bool) -> String {
+        let widths = self.widths();
+        let labels = self.rows.iter().map(|r| width(&r.label));
+        let longest = labels.chain([width(&self.corner)]).max().unwrap_or(0);
+        let room = WIDTH.saturating_sub(taken(&widths));
+        // Labels stand beside the values, in several lines if need be, or else above them.
+        let beside = room >= longest.min(NARROW);
+        let label = if beside { longest.min(room).min(LABEL) } else { INDENT };
         let mut groups = " ".repeat(label);
-        for &(first, end) in &spans {
+        for (first, end) in self.spans() {
             let inside: usize = widths[first..end].iter().sum::<usize>() + (end - first - 1) * 2;
             groups += &format!("  {:>inside$}", self.columns[first].group);
         }
-        let line = |label_text: &str, cells: &mut dyn Iterator<Item = &str>| {
-            let mut line = format!("{label_text:label$}");
+        let values = |cells: &mut dyn Iterator<Item = &str>| {
+            let mut line = String::new();
             for (w, cell) in widths.iter().zip(cells) {
                 line += &format!("  {:>w$}", if cell.is_empty() { "-" } else { cell });
             }
             line
         };
-        let names = line(&self.corner, &mut self.columns.iter().map(|c| c.name.as_str()));
-        let rule = "-".repeat(width(&names));
-        let mut lines = vec![(groups, true), (names, true), (rule, false)];
+        let lines = |text: &str, values: String| -> Vec<String> {
+            let mut lines = broken(text, if beside { label } else { WIDTH });
+            if !beside {
+                lines.push(String::new());
+            }
+            let last = lines.pop().unwrap_or_default();
+            lines.push(format!("{last:label$}{values}"));
+            lines
+        };
+        let names = values(&mut self.columns.iter().map(|c| c.name.as_str()));
+        let rule = "-".repeat(label + width(&names));
+        let mut out = vec![(groups, true)];
+        out.extend(lines(&self.corner, names).into_iter().map(|line| (line, true)));
+        out.push((rule, false));
         for row in &self.rows {
-            let cells = &mut row.cells.iter().map(String::as_str);
-            lines.push((line(&shortened(&row.label), cells), row.strong));
+            let values = values(&mut row.cells.iter().map(String::as_str));
+            let lines = lines(&row.label, values);
+            out.extend(lines.into_iter().map(|line| (line, row.strong)));
         }
-        lines
-            .iter()
+        out.iter()
             .map(|(line, strong)| match line.trim_end() {
                 line if colour && *strong => format!("{BOLD}{line}{PLAIN}\n"),
                 line => format!("{line}\n"),
@@ -157,13 +232,46 @@ fn width(text: &str) -> usize {
     text.chars().count()
 }
 
-fn shortened(label: &str) -> String {
-    // A control character in a name must not reach the terminal.
-    let clean = label.chars().map(|c| if c.is_control() { '?' } else { c });
-    if width(label) <= LABEL {
-        return clean.collect();
+/// Wraps `text` at spaces to lines of at most `width` columns.
+pub(crate) fn wrapped(text: &str, width: usize) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
     }
-    clean.take(LABEL - 2).chain("..".chars()).collect()
+    lines.join("\n")
+}
+
+/// The columns that values of these widths take, each with two spaces before it.
+fn taken(widths: &[usize]) -> usize {
+    widths.iter().map(|w| w + 2).sum()
+}
+
+/// Breaks a label into lines of at most `room` columns, at spaces where it can.
+fn broken(label: &str, room: usize) -> Vec<String> {
+    // A control character in a name must not reach the terminal.
+    let clean = label.chars().map(|c| if c.is_control() { '?' } else { c }).collect::<String>();
+    let mut lines = vec![String::new()];
+    for word in clean.split_inclusive([' ', '_', '-']) {
+        let line = lines.last().map_or(0, |l| width(l));
+        if line > 0 && line + width(word.trim_end()) > room {
+            lines.push(String::new());
+        }
+        for letter in word.chars() {
+            if lines.last().is_some_and(|l| letter != ' ' && width(l) >= room.max(1)) {
+                lines.push(String::new());
+            }
+            if let Some(line) = lines.last_mut() {
+                line.push(letter);
+            }
+        }
+    }
+    lines.into_iter().map(|line| line.trim_end().to_owned()).collect()
 }
 
 #[cfg(test)]
@@ -193,18 +301,55 @@ mod tests {
     #[test]
     fn on_a_terminal() {
         insta::assert_snapshot!(table().text(false), @r"
-                                                                      goodput  bottleneck queue
-        arm                                                            Mbit/s       p50     p99
-        ---------------------------------------------------------------------------------------
-        Status <quo>                                                     83.9      71.2     152
-        x?[2Jx?[2Jx?[2Jx?[2Jx?[2Jx?[2Jx?[2Jx?[2Jx?[2Jx?[2Jx?[2Jx?[..     84.0         -       -
+                                                  goodput  bottleneck queue
+        arm                                        Mbit/s       p50     p99
+        -------------------------------------------------------------------
+        Status <quo>                                 83.9      71.2     152
+        x?[2Jx?[2Jx?[2Jx?[2Jx?[2Jx?[2Jx?[2Jx?[2J
+        x?[2Jx?[2Jx?[2Jx?[2Jx?[2Jx?[2Jx?[2Jx?[2J
+        x?[2Jx?[2Jx?[2Jx?[2J                         84.0         -       -
         ");
+    }
+
+    #[test]
+    fn long_labels_and_many_columns_fit_80_columns() {
+        for columns in [1, 4, 8, 12, 30] {
+            for label in ["a", "96 Mbit/s, 50 ms, cubic, in_network_sfq, seed 12", &"x".repeat(200)]
+            {
+                let cells = vec!["123 456".to_owned(); columns];
+                let row = Row { label: label.to_owned(), cells, strong: false };
+                let table = Table {
+                    corner: "arm".into(),
+                    columns: (0..columns).map(|n| Column::new(&format!("g{n}"), "name")).collect(),
+                    rows: vec![row],
+                };
+                let text = table.text(false);
+                assert!(text.lines().all(|line| width(line) <= WIDTH), "{text}");
+                assert_eq!(text.matches("123 456").count(), columns);
+                let letters = |text: &str| text.matches('x').count();
+                assert!(letters(&text) >= letters(label), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn columns_without_a_value_are_left_out() {
+        let row = |cells: [&str; 3]| Row {
+            label: "r".into(),
+            cells: cells.map(str::to_owned).to_vec(),
+            strong: false,
+        };
+        let table = Table { rows: vec![row(["1", "", ""]), row(["", "", "2"])], ..table() };
+        let left = table.without_empty_columns();
+        let names: Vec<_> = left.columns.iter().map(|c| c.name.as_str()).collect();
+        assert_eq!(names, ["Mbit/s", "p99"]);
+        assert_eq!(left.rows[1].cells, ["", "2"]);
     }
 
     #[test]
     fn colour_adds_nothing_but_colour() {
         let coloured = table().text(true);
-        assert_eq!(coloured.matches(BOLD).count(), 3, "two heads and the strong row");
+        assert!(coloured.matches(BOLD).count() > 3, "two heads and the lines of the strong row");
         assert_eq!(coloured.replace(BOLD, "").replace(PLAIN, ""), table().text(false));
     }
 
@@ -225,5 +370,11 @@ mod tests {
         assert!(html.contains("<th scope=\"colgroup\" colspan=\"2\">bottleneck queue</th>"));
         assert!(html.contains("<th scope=\"row\">Status &lt;quo&gt;</th><td>83.9</td>"));
         assert_eq!(html.matches("<td>–</td>").count(), 2);
+    }
+
+    #[test]
+    fn lines_break_at_spaces() {
+        assert_eq!(wrapped("one two three", 7), "one two\nthree");
+        assert_eq!(wrapped("incomprehensible", 7), "incomprehensible", "a word is not cut");
     }
 }

@@ -9,16 +9,21 @@ use crate::analysis::{Analysis, Differences, Estimates, Sorted, Summary};
 type Figure = (&'static str, &'static str, fn(&Summary) -> Option<f64>, fn(f64) -> String);
 
 const FIGURES: [Figure; 9] = [
-    ("goodput", "Mbit/s", |s| Some(s.goodput_mbps), figure),
-    ("bottleneck queue", "p50 ms", |s| Some(s.bottleneck_queue_ms?.p50), figure),
-    ("bottleneck queue", "p99 ms", |s| Some(s.bottleneck_queue_ms?.p99), figure),
-    ("sendbox queue", "p50 ms", |s| Some(s.sendbox_queue_ms?.p50), figure),
-    ("sendbox queue", "p99 ms", |s| Some(s.sendbox_queue_ms?.p99), figure),
     ("slowdown", "p50", |s| s.slowdown.all.p50, figure),
     ("slowdown", "p99", |s| s.slowdown.all.p99, figure),
-    ("unfinished", "requests", |s| Some(s.requests.unfinished as f64), whole),
+    ("requests", "open", unfinished, whole),
+    ("goodput", "Mbit/s", |s| Some(s.goodput_mbps), figure),
+    ("bottleneck ms", "p50", |s| Some(s.bottleneck_queue_ms?.p50), figure),
+    ("bottleneck ms", "p99", |s| Some(s.bottleneck_queue_ms?.p99), figure),
+    ("sendbox ms", "p50", |s| Some(s.sendbox_queue_ms?.p50), figure),
+    ("sendbox ms", "p99", |s| Some(s.sendbox_queue_ms?.p99), figure),
     ("drops", "packets", |s| Some(drops(s) as f64), whole),
 ];
+
+/// The number of requests that were unfinished at the end; `None` without requests.
+fn unfinished(s: &Summary) -> Option<f64> {
+    (s.requests.offered > 0).then_some(s.requests.unfinished as f64)
+}
 
 fn whole(value: f64) -> String {
     count(value as u64)

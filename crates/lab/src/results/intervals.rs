@@ -141,6 +141,7 @@ mod tests {
             sojourn: Nanos::from_millis(wait_ms),
             len: Bytes(1000),
             source: 0,
+            flow: 0,
             fate,
             l4s: false,
             marked: false,

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use forebay_control::Snapshot;
-use forebay_records::packet_log::{Fate, Record};
+use forebay_records::packet_log::{Fate, Record, flow_of};
 use forebay_sim::{
     At, BoxCounters, BundleId, FlowState, LinkId, Observer, Passage, RequestTiming, RouteId,
     ScheduledRequest,
@@ -167,6 +167,7 @@ impl Observer for Collector {
             sojourn: passage.sojourn,
             len: passage.len,
             source: passage.source,
+            flow: flow_of(passage.flow_hash),
             fate: if passage.dropped { Fate::Dropped } else { Fate::Sent },
             l4s: traffic.is_some_and(|traffic| self.l4s[usize::from(traffic)]),
             marked: passage.marked,

@@ -62,6 +62,7 @@ pub(crate) fn run(arm: Arm, seed: u64, seconds: f64) -> Run {
             sojourn: Nanos::from_secs_f64(delay),
             len: Bytes(1514),
             source: 1,
+            flow: 0,
             fate: Fate::Sent,
             l4s: false,
             marked: false,

@@ -281,6 +281,7 @@ impl<O: Observer> Simulation<O> {
                 len: Bytes(u64::from(packet.len)),
                 source: self.routes[usize::from(route.0)].source,
                 route,
+                flow_hash: packet.flow_hash,
                 dropped,
                 marked: packet.marked,
             },

@@ -11,7 +11,10 @@ use super::super::{
 };
 
 /// The version of the format. It increases with any change that an older reader would misread.
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
+
+/// The oldest version that this program reads, from before packets had a flow.
+const OLDEST: u32 = 1;
 
 /// The number of packets on one line.
 pub(super) const BATCH: usize = 512;
@@ -138,9 +141,9 @@ impl Header {
 
     /// Creates an empty run of this description, or says what is wrong with it.
     pub(super) fn run(self) -> Result<Run, String> {
-        if self.version != VERSION {
+        if !(OLDEST..=VERSION).contains(&self.version) {
             let v = self.version;
-            return Err(format!("format version {v}, this program reads version {VERSION}"));
+            return Err(format!("format version {v}, this program reads {OLDEST} to {VERSION}"));
         }
         if self.rate == 0 {
             return Err("the bottleneck's rate is zero".to_owned());
@@ -164,9 +167,9 @@ impl Header {
 }
 
 /// A packet: nanoseconds since the previous packet on its line (for the first: since the clock's
-/// origin), sojourn in nanoseconds, length in bytes, source, and its [`Record::flags`].
+/// origin), sojourn in nanoseconds, length in bytes, source, its [`Record::flags`], and its flow.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(super) struct Packet(i64, u64, u64, u8, u8);
+pub(super) struct Packet(i64, u64, u64, u8, u8, #[serde(default)] u16);
 
 /// Packs up to [`BATCH`] records. Departures are in order, so the differences are short; a negative
 /// difference is stored as well.
@@ -175,20 +178,21 @@ pub(super) fn pack(records: &[Record]) -> Vec<Packet> {
     let mut pack = |r: &Record| {
         let gap = r.time.0.wrapping_sub(before).cast_signed();
         before = r.time.0;
-        Packet(gap, r.sojourn.0, r.len.0, r.source, r.flags())
+        Packet(gap, r.sojourn.0, r.len.0, r.source, r.flags(), r.flow)
     };
     records.iter().map(&mut pack).collect()
 }
 
 /// Unpacks records from [`pack`].
 pub(super) fn unpack(packets: Vec<Packet>) -> impl Iterator<Item = Record> {
-    packets.into_iter().scan(0u64, |time, Packet(gap, sojourn, len, source, flags)| {
+    packets.into_iter().scan(0u64, |time, Packet(gap, sojourn, len, source, flags, flow)| {
         *time = time.wrapping_add_signed(gap);
         Some(Record {
             time: Nanos(*time),
             sojourn: Nanos(sojourn),
             len: Bytes(len),
             source,
+            flow,
             ..Record::of_flags(flags)
         })
     })

@@ -36,6 +36,7 @@ fn record(time: u64, sojourn: u64, fate: Fate) -> Record {
         sojourn: Nanos(sojourn),
         len: Bytes(1514),
         source: 255,
+        flow: 7,
         fate,
         l4s: true,
         marked: false,
@@ -147,6 +148,25 @@ fn files_from_before_there_were_faults_events_and_intervals_are_read() {
 }
 
 #[test]
+fn files_from_before_packets_had_flows_are_read() {
+    let without = |r: Record| Record { flow: 0, ..r };
+    let plain = Run {
+        bottleneck: run().bottleneck.into_iter().map(without).collect(),
+        sendbox: run().sendbox.into_iter().map(without).collect(),
+        ..run()
+    };
+    let mut text = Vec::new();
+    write(&mut text, &plain).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    // A packet was five numbers in version 1.
+    let old = text.replacen("\"version\":2", "\"version\":1", 1);
+    let old = old.replace(",2,0]", ",2]").replace(",3,0]", ",3]");
+    assert_eq!(text.len() - old.len(), 2 * (run().bottleneck.len() + run().sendbox.len()));
+    let scratch = Scratch::with("version-1.jsonl", old.as_bytes());
+    assert_eq!(load(&scratch.0).unwrap(), plain);
+}
+
+#[test]
 fn every_cut_is_noticed_and_its_line_named() {
     let text = text();
     let lines = text.iter().filter(|b| **b == b'\n').count() as u64;
@@ -171,7 +191,7 @@ fn a_damaged_line_is_named() {
     let with = |from: &str, to: &str| whole.replacen(from, to, 1).into_bytes();
     let of = |text: Vec<u8>| problem("damaged.jsonl", &text);
     assert!(of(with("\"tick\"", "\"tack\"")).1.starts_with("not a record: unknown variant `tack`"));
-    assert_eq!(of(with("\"version\":1", "\"version\":2")).0, 1);
+    assert_eq!(of(with("\"version\":2", "\"version\":3")).0, 1);
     assert_eq!(of(with("\"rate\":96000000", "\"rate\":0")).1, "the bottleneck's rate is zero");
     assert_eq!(of(with("\"end\":2000", "\"end\":1000")).1, "measuring ends before it begins");
     assert_eq!(
@@ -208,10 +228,10 @@ fn names_of_files_do_not_collide() {
 }
 
 fn packet() -> impl Strategy<Value = Record> {
-    let numbers = (any::<u64>(), any::<u64>(), any::<u64>(), any::<u8>());
-    (numbers, 0..8u8).prop_map(|((time, sojourn, len, source), flags)| {
+    let numbers = (any::<u64>(), any::<u64>(), any::<u64>(), any::<u8>(), any::<u16>());
+    (numbers, 0..8u8).prop_map(|((time, sojourn, len, source, flow), flags)| {
         let (time, sojourn, len) = (Nanos(time), Nanos(sojourn), Bytes(len));
-        Record { time, sojourn, len, source, ..Record::of_flags(flags) }
+        Record { time, sojourn, len, source, flow, ..Record::of_flags(flags) }
     })
 }
 
