@@ -7,7 +7,7 @@ mod run;
 mod zd;
 
 use std::num::NonZeroUsize;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use forebay_config::ConfigError;
@@ -15,7 +15,7 @@ use forebay_lab::analysis::Analysis;
 use forebay_lab::demo::{self, Demo, Setting};
 use forebay_lab::engine::EngineError;
 use forebay_lab::netns::{self, Netns};
-use forebay_lab::results::store;
+use forebay_lab::results::{external, store};
 use forebay_lab::runner::{self, Options, RunError};
 use forebay_lab::sim_engine::Sim;
 use forebay_lab::uml::Uml;
@@ -32,7 +32,7 @@ pub(crate) fn demo(args: &DemoArgs) -> ExitCode {
 pub(crate) fn run(args: &LabArgs) -> ExitCode {
     end(match &args.command {
         LabCommand::Run(args) => run::run(args),
-        LabCommand::Report { dir } => report_on(dir),
+        LabCommand::Report { paths, out } => report_on(paths, out.as_deref()),
         LabCommand::Compare(args) => compare::run(args),
         LabCommand::Reproduce(args) => reproduce::run(args),
         LabCommand::Harm(args) => harm::run(args),
@@ -86,12 +86,22 @@ fn show_demo(args: &DemoArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-fn report_on(dir: &Path) -> Result<(), Failure> {
+fn report_on(paths: &[PathBuf], out: Option<&Path>) -> Result<(), Failure> {
     let mut runs = Vec::new();
-    for file in store::files(dir)? {
-        runs.push(Analysis::of(&store::load(&file)?));
+    for path in paths {
+        let files = if path.is_dir() { store::files(path)? } else { vec![path.clone()] };
+        for file in files {
+            // One run at a time, since it is much larger than its analysis.
+            match file.extension().is_some_and(|e| e == "jsonl") {
+                true => runs.push(Analysis::of(&store::load(&file)?)),
+                false => runs.extend(external::load(&file)?.iter().map(Analysis::of)),
+            }
+        }
     }
-    show(&dir.display().to_string(), &runs, Some(dir), None)
+    let directory = || paths.iter().find(|p| p.is_dir()).map(PathBuf::as_path);
+    let out = out.or_else(directory).unwrap_or(Path::new("."));
+    let names: Vec<String> = paths.iter().map(|p| p.display().to_string()).collect();
+    show(&names.join(", "), &runs, Some(out), None)
 }
 
 /// Prints the table to standard output, unless JSON goes there, and writes the page to `out`.

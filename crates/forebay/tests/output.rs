@@ -1,27 +1,15 @@
 //! Standard output: JSON alone where it was asked for, and readers that end early.
 
-use std::fs;
-use std::path::PathBuf;
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+#[allow(dead_code, reason = "other tests write files")]
+mod common;
+
 use std::process::{Command, Stdio};
 
-/// A directory that is removed when the test is over.
-struct Scratch(PathBuf);
+use common::Dir;
 
-impl Scratch {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("fb-output-{}-{name}", std::process::id()));
-        fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-fn demo(scratch: &Scratch, more: &[&str]) -> Command {
+fn demo(scratch: &Dir, more: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
     command.args(["demo", "--engine", "sim", "--quick"]).args(more).current_dir(&scratch.0);
     command
@@ -29,7 +17,7 @@ fn demo(scratch: &Scratch, more: &[&str]) -> Command {
 
 #[test]
 fn json_on_standard_output_is_alone() {
-    let scratch = Scratch::new("json");
+    let scratch = Dir::new("json");
     let output = demo(&scratch, &["--json", "-"]).output().unwrap();
     assert!(output.status.success());
     let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -40,7 +28,7 @@ fn json_on_standard_output_is_alone() {
 #[test]
 fn a_reader_that_has_ended_is_no_error() {
     for more in [&["--json", "-"][..], &[]] {
-        let scratch = Scratch::new(if more.is_empty() { "text" } else { "closed" });
+        let scratch = Dir::new(if more.is_empty() { "text" } else { "closed" });
         let mut command = demo(&scratch, more);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         drop(child.stdout.take());
@@ -54,7 +42,7 @@ fn a_reader_that_has_ended_is_no_error() {
 
 #[test]
 fn tables_fit_80_columns() {
-    let scratch = Scratch::new("columns");
+    let scratch = Dir::new("columns");
     let output = demo(&scratch, &[]).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains("Forebay SFQ"));

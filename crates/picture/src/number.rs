@@ -47,6 +47,18 @@ pub fn percent(share: f64) -> String {
     format!("{:.1} %", (share * 1000.0).floor() / 10.0)
 }
 
+/// Formats a rate in bits per second with a unit that suits its size: `1.50 Gbit/s`.
+pub fn rate(bps: f64) -> String {
+    let (value, unit) = match bps.abs() {
+        b if b >= 1e12 => (bps / 1e12, "Tbit/s"),
+        b if b >= 1e9 => (bps / 1e9, "Gbit/s"),
+        b if b >= 1e6 => (bps / 1e6, "Mbit/s"),
+        b if b >= 1e3 => (bps / 1e3, "kbit/s"),
+        _ => return format!("{} bit/s", bps.round() + 0.0),
+    };
+    format!("{} {unit}", figure(value))
+}
+
 /// Formats a time in seconds in its two largest units: `0.4 s`, `12 min 3 s`, `1 d 2 h`.
 pub fn duration(seconds: f64) -> String {
     let whole = seconds as u64;
@@ -74,6 +86,21 @@ mod tests {
     #[test]
     fn settings_are_written_as_they_were_set() {
         assert_eq!([96.0, 0.5, 3.0 * 0.1].map(setting), ["96", "0.5", "0.3"]);
+    }
+
+    #[test]
+    fn rates_have_the_unit_of_their_size() {
+        let written = [0.0, 999.4, 1_500.0, 2.5e7, 1.2345e10, 4e12, -3e9].map(rate);
+        let expected = [
+            "0 bit/s",
+            "999 bit/s",
+            "1.50 kbit/s",
+            "25.0 Mbit/s",
+            "12.3 Gbit/s",
+            "4.00 Tbit/s",
+            "-3.00 Gbit/s",
+        ];
+        assert_eq!(written, expected);
     }
 
     #[test]

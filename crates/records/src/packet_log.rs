@@ -1,7 +1,7 @@
 //! A log of every packet that left a queue: the truth that the laboratory compares estimates with.
 //!
-//! A record has eighteen bytes, little-endian, in the order of departure. The log is bounded: beyond
-//! its limit, records are counted and not written, and the count is reported.
+//! A record has eighteen bytes, little-endian, in the order of departure. The log is bounded:
+//! beyond its limit, records are counted and not written, and the count is reported.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Write};

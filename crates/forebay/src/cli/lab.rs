@@ -50,6 +50,15 @@ pub(crate) enum Dataplane {
     Kernel,
 }
 
+/// A format of other tools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Export {
+    /// A file for flent, as of its test `tcp_nup`.
+    Flent,
+    /// One measured value a line, comma-separated.
+    Csv,
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct LabArgs {
     #[command(subcommand)]
@@ -60,10 +69,15 @@ pub(crate) struct LabArgs {
 pub(crate) enum LabCommand {
     /// Run the experiment of a scenario file and print a table of the measurements.
     Run(Box<RunArgs>),
-    /// Make the report again from the records of `lab run --out`.
+    /// Make the report again from the records of `lab run --out`, with results of other tools.
     Report {
-        /// The directory that `lab run --out` wrote.
-        dir: PathBuf,
+        /// A directory that `lab run --out` wrote, one of its files, or a result of flent, iperf3
+        /// (--json), irtt (-o) or crusader (export); also several of them.
+        #[arg(required = true, value_name = "PATH")]
+        paths: Vec<PathBuf>,
+        /// The directory for the report [default: the first directory given, else `.`].
+        #[arg(long, value_name = "DIR")]
+        out: Option<PathBuf>,
     },
     /// Compare two stored results, run by run: two engines, or before and after a change.
     Compare(Box<CompareArgs>),
@@ -118,6 +132,9 @@ pub(crate) struct RunArgs {
     /// Write the summaries of all runs to this file, as JSON.
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
+    /// Write each run to a file of this format too, beside its records.
+    #[arg(long, value_enum, value_name = "FORMAT", requires = "out")]
+    pub(crate) export: Vec<Export>,
     /// Runs at a time, at most [default: 1 on `netns`, one for each core on `sim`].
     #[arg(long, value_name = "N")]
     pub(crate) jobs: Option<NonZeroUsize>,
@@ -217,7 +234,8 @@ pub(crate) struct ReproduceArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct CompareArgs {
-    /// A directory that `lab run --out` wrote, one file of it, or a file of `lab run --json`.
+    /// A directory that `lab run --out` wrote, one file of it, a file of `lab run --json`, or a
+    /// result of flent, iperf3, irtt or crusader.
     pub(crate) a: PathBuf,
     /// The result to compare it with.
     pub(crate) b: PathBuf,

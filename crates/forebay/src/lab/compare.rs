@@ -13,6 +13,7 @@ pub(super) fn run(args: &CompareArgs) -> Result<(), Failure> {
     if let Some(arms) = &args.arms {
         (a, b) = arms.select(a, b);
     }
+    compare::side_by_side(&a, &mut b);
     let comparison = compare::compare(&a, &b, &args.band);
     let text = compare::text(&comparison, report::colour_wanted());
     print_beside(args.json.as_deref(), &text)?;

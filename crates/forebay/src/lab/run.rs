@@ -1,13 +1,16 @@
 //! `forebay lab run`: the runs of a scenario file, with keys that are set on the command line.
 
 use std::fmt;
+use std::io;
+use std::sync::{Mutex, PoisonError};
 
 use forebay_config::{ConfigError, Setting, likeliest};
 use forebay_lab::analysis::Analysis;
+use forebay_lab::results::{Run, export, store};
 use forebay_lab::runner::{self, Options};
 use forebay_lab::scenario::{self, Experiment};
 
-use crate::cli::RunArgs;
+use crate::cli::{Export, RunArgs};
 use crate::terminal::{Failure, interrupt, write};
 
 /// Everything that is wrong with a scenario and its settings.
@@ -37,7 +40,13 @@ pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
     let interrupt = interrupt()?;
     let keys: Vec<_> = args.axes.iter().flat_map(|axis| axis.0.first()).map(Setting::key).collect();
     let options = Options { keep: args.out.as_deref(), axes: &keys, jobs: args.jobs };
-    let (runs, result) = runner::run(engine, &experiment, options, &interrupt);
+    let failed = Mutex::new(None);
+    let (runs, result) = runner::run_for(engine, &experiment, options, &interrupt, &|_, run| {
+        if let Err(e) = export(args, &keys, run) {
+            failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(e);
+        }
+        Analysis::of(run)
+    });
     if !runs.is_empty() {
         super::show(&experiment.title, &runs, options.keep, args.json.as_deref())?;
         if let Some(json) = &args.json {
@@ -45,7 +54,24 @@ pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
             write(json, &(serde_json::to_string_pretty(&summaries)? + "\n"))?;
         }
     }
-    Ok(result?)
+    result?;
+    match failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        Some(e) => Err(format!("cannot export a run: {e}").into()),
+        None => Ok(()),
+    }
+}
+
+/// Writes `run` beside its records in the formats that are wanted.
+fn export(args: &RunArgs, axes: &[&str], run: &Run) -> io::Result<()> {
+    let Some(dir) = &args.out else { return Ok(()) };
+    for format in &args.export {
+        let format = match format {
+            Export::Flent => export::Format::Flent,
+            Export::Csv => export::Format::Csv,
+        };
+        export::export(&dir.join(store::path_by(axes, run)), run, format)?;
+    }
+    Ok(())
 }
 
 /// Reads the file with its settings and the axes of the grid, and keeps the arms that are wanted.

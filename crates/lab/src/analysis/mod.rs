@@ -6,6 +6,7 @@
 //! which can be freed.
 
 mod accounts;
+mod course;
 mod decisions;
 mod delay;
 mod estimates;
@@ -20,6 +21,7 @@ mod waits;
 mod worse;
 
 pub use accounts::{Conservation, Violation, violations};
+pub use course::Course;
 pub use decisions::{Decision, Decisions, Weight};
 pub use delay::{Bin, Column, Delay, Series};
 pub use estimates::{Differences, Errors, EstimateErrors, Estimates};
@@ -43,6 +45,8 @@ pub struct Analysis {
     pub summary: Summary,
     /// The waits in both queues over time.
     pub waits: Waits,
+    /// Goodput and round trips over time.
+    pub course: Course,
     /// Every request's slowdown, by class of size.
     pub slowdowns: ByClass<Slowdowns>,
     /// Every difference of the sendbox's estimates from the truth.
@@ -61,6 +65,7 @@ impl Analysis {
         Self {
             summary: Summary { who_waits, ..summary },
             waits,
+            course: Course::of(run),
             slowdowns,
             estimate_errors,
             decisions: Decisions::of(run),

@@ -45,7 +45,7 @@ pub struct Quantiles {
     pub packets: u64,
     /// The 10th percentile.
     pub p10: f64,
-    /// The median.
+    /// The median of the waits.
     pub p50: f64,
     /// The 90th percentile.
     pub p90: f64,
@@ -72,7 +72,7 @@ impl Spans {
     const LEAST: Nanos = Nanos::from_millis(10);
 
     /// Computes the spans of these waits in `[from, to)`: each the time of departure and the wait.
-    fn of(waits: impl Iterator<Item = (Nanos, Nanos)>, from: Nanos, to: Nanos) -> Self {
+    pub(super) fn of(waits: impl Iterator<Item = (Nanos, Nanos)>, from: Nanos, to: Nanos) -> Self {
         let length = to.saturating_sub(from);
         let width = Self::LEAST.max(Nanos(length.0.div_ceil(Self::COUNT)));
         let mut spans = vec![Vec::new(); usize::try_from(length.0.div_ceil(width.0)).unwrap_or(0)];
@@ -99,7 +99,7 @@ impl Quantiles {
 impl Waits {
     /// Computes the waits of `run`, over time and by who waits; the latter is `None` if the records
     /// do not tell flows apart.
-    pub(super) fn of(run: &Run) -> (Self, Option<WhoWaits>) {
+    pub(crate) fn of(run: &Run) -> (Self, Option<WhoWaits>) {
         let (bottleneck, [bottleneck_small_ms, bottleneck_large_ms]) = queue(run, &run.bottleneck);
         let (sendbox, [sendbox_small_ms, sendbox_large_ms]) = queue(run, &at_sendbox(run));
         let who = WhoWaits {

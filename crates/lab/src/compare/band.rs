@@ -49,13 +49,14 @@ pub struct Bands([Band; Measure::ALL.len()]);
 
 impl Default for Bands {
     /// The bands for validating one engine against another: throughput within 5 %; mean delays
-    /// within 15 % or 2 ms; tails, which have few events, within 25 % or 5 ms; medians of slowdowns
+    /// and median round trips within 15 % or 2 ms; tails, which have few events, within 25 % or 5 ms; medians of
+    /// slowdowns
     /// within 10 % or 0.05, their tails within 25 % or 0.5; counts within 50 % or 20.
     fn default() -> Self {
         Self(Measure::ALL.map(|measure| match measure {
             Measure::Throughput => Band { absolute: None, ..Band::new(5.0, 0.0) },
-            Measure::DelayMean | Measure::SendboxMean => Band::new(15.0, 2.0),
-            Measure::DelayP99 | Measure::SendboxP99 => Band::new(25.0, 5.0),
+            Measure::DelayMean | Measure::SendboxMean | Measure::RttP50 => Band::new(15.0, 2.0),
+            Measure::DelayP99 | Measure::SendboxP99 | Measure::RttP99 => Band::new(25.0, 5.0),
             Measure::SlowdownP50 => Band::new(10.0, 0.05),
             Measure::SlowdownP99 => Band::new(25.0, 0.5),
             Measure::Drops | Measure::Marks => Band::new(50.0, 20.0),
@@ -78,7 +79,7 @@ pub enum BandError {
     Form(String),
     /// A measure does not exist.
     #[error(
-        "no measure is called `{0}`: there are {list}, and delay and slowdown for all of theirs",
+        "no measure is called `{0}`: there are {list}, and delay, rtt and slowdown for all of theirs",
         list = Measure::ALL.map(Measure::name).join(", ")
     )]
     Measure(String),
@@ -119,6 +120,7 @@ fn measures(name: &str) -> Vec<Measure> {
             m,
             Measure::DelayMean | Measure::DelayP99 | Measure::SendboxMean | Measure::SendboxP99
         ),
+        "rtt" => matches!(m, Measure::RttP50 | Measure::RttP99),
         "slowdown" => matches!(m, Measure::SlowdownP50 | Measure::SlowdownP99),
         name => m.name() == name,
     };

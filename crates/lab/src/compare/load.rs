@@ -1,23 +1,55 @@
 use std::fs::{self, File};
-use std::io::BufReader;
+use std::io::{BufReader, Read};
 use std::path::Path;
 
 use crate::analysis::{Analysis, Summary};
+use crate::results::external;
 use crate::results::store::{self, StoreError};
 
 /// Loads the summaries at `path`: a directory that `forebay lab run --out` wrote, one of its files,
-/// or a file of summaries that `--json` wrote (`*.json`).
+/// a file of summaries that `--json` wrote (`*.json`), or a result of another tool (see
+/// [`external`]).
 ///
 /// # Errors
 ///
 /// If it cannot be read or is damaged.
 pub fn load(path: &Path) -> Result<Vec<Summary>, StoreError> {
-    if path.extension().is_some_and(|e| e == "json") {
+    let ends = |end: &str| path.extension().is_some_and(|e| e == end);
+    if ends("json") && begins_with_array(path) {
         return summaries(path);
+    }
+    if !path.is_dir() && !ends("jsonl") {
+        return Ok(external::load(path)?.iter().map(|run| Analysis::of(run).summary).collect());
     }
     let files = if path.is_dir() { store::files(path)? } else { vec![path.to_owned()] };
     // One file at a time, since a run is much larger than its summary.
     files.iter().map(|file| Ok(Analysis::of(&store::load(file)?).summary)).collect()
+}
+
+/// Whether the first character of a file of JSON opens an array, as that of summaries does.
+fn begins_with_array(path: &Path) -> bool {
+    let first = |file: File| {
+        BufReader::new(file)
+            .bytes()
+            .map_while(Result::ok)
+            .take(64)
+            .find(|byte| !byte.is_ascii_whitespace())
+    };
+    File::open(path).ok().and_then(first) == Some(b'[')
+}
+
+/// Gives the runs of B the cell, arm and seed of the runs of A in the same place, if either has
+/// results of another tool: those have no name of a path and an arm to be matched by.
+pub fn side_by_side(a: &[Summary], b: &mut [Summary]) {
+    let is_external = |run: &Summary| run.labels.contains_key(external::TOOL);
+    if !a.iter().chain(b.iter()).any(is_external) {
+        return;
+    }
+    for (a, b) in a.iter().zip(b) {
+        (b.rate_mbps, b.base_rtt_ms, b.seed) = (a.rate_mbps, a.base_rtt_ms, a.seed);
+        b.arm.clone_from(&a.arm);
+        b.labels.clone_from(&a.labels);
+    }
 }
 
 fn summaries(path: &Path) -> Result<Vec<Summary>, StoreError> {

@@ -20,6 +20,10 @@ pub enum Measure {
     SlowdownP50,
     /// The 99th percentile of the slowdown of requests.
     SlowdownP99,
+    /// The median round trip of the slowest closed loop in milliseconds.
+    RttP50,
+    /// The 99th percentile of the round trips of the slowest closed loop in milliseconds.
+    RttP99,
     /// The number of packets that queues dropped or hops lost, over the whole run.
     Drops,
     /// The number of packets that queues marked, over the whole run.
@@ -28,7 +32,7 @@ pub enum Measure {
 
 impl Measure {
     /// All measures, in their order.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::Throughput,
         Self::DelayMean,
         Self::DelayP99,
@@ -36,6 +40,8 @@ impl Measure {
         Self::SendboxP99,
         Self::SlowdownP50,
         Self::SlowdownP99,
+        Self::RttP50,
+        Self::RttP99,
         Self::Drops,
         Self::Marks,
     ];
@@ -50,6 +56,8 @@ impl Measure {
             Self::SendboxP99 => "sendbox_p99",
             Self::SlowdownP50 => "slowdown_p50",
             Self::SlowdownP99 => "slowdown_p99",
+            Self::RttP50 => "rtt_p50",
+            Self::RttP99 => "rtt_p99",
             Self::Drops => "drops",
             Self::Marks => "marks",
         }
@@ -59,7 +67,12 @@ impl Measure {
     pub const fn unit(self) -> &'static str {
         match self {
             Self::Throughput => "Mbit/s",
-            Self::DelayMean | Self::DelayP99 | Self::SendboxMean | Self::SendboxP99 => "ms",
+            Self::DelayMean
+            | Self::DelayP99
+            | Self::SendboxMean
+            | Self::SendboxP99
+            | Self::RttP50
+            | Self::RttP99 => "ms",
             Self::SlowdownP50 | Self::SlowdownP99 | Self::Drops | Self::Marks => "",
         }
     }
@@ -77,6 +90,10 @@ impl Measure {
             Self::SendboxP99 => Some(s.sendbox_queue_ms?.p99),
             Self::SlowdownP50 => s.slowdown.all.p50,
             Self::SlowdownP99 => s.slowdown.all.p99,
+            Self::RttP50 => s.round_trips_ms.values().filter_map(|t| t.p50).reduce(f64::max),
+            Self::RttP99 => s.round_trips_ms.values().filter_map(|t| t.p99).reduce(f64::max),
+            // Other tools count no packets.
+            Self::Drops if s.hops.is_empty() => None,
             Self::Drops => Some(sum(|h| h.policy_drops.saturating_add(h.lost))),
             // Hops that do not count marks are left out.
             Self::Marks => {

@@ -13,7 +13,7 @@ mod tests;
 
 pub use arms::{Arms, ArmsError};
 pub use band::{Band, BandError, Bands};
-pub use load::load;
+pub use load::{load, side_by_side};
 pub use measure::Measure;
 pub use show::{html, markdown, text};
 

@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 
 use super::boxes::{self, Arm};
+use super::course;
 use super::decisions;
 use super::differences;
 use super::l4s;
@@ -62,7 +63,12 @@ pub fn html(title: &str, runs: &[Analysis]) -> String {
         @if requests {
             (section("How long requests take", pictures(&groups, &pooled, box_picture)))
         }
-        (section("Where the queue is, and who waits", pictures(&groups, "", queue_picture)))
+        @if runs.iter().any(has_queue) {
+            (section("Where the queue is, and who waits", pictures(&groups, "", queue_picture)))
+        }
+        @if let Some(pictures) = course_pictures(&groups) {
+            (section("Goodput and round trips over time", pictures))
+        }
         (section("All figures", figures(&groups).html("One row a run")))
         @if let Some(table) = l4s::table(&named) {
             (section("L4S traffic and the rest", table.html(L4S)))
@@ -133,6 +139,19 @@ fn queue_picture(id: &str, cell: &[Group<'_>], _: &str) -> Markup {
     let runs: Vec<(String, &Analysis)> =
         first.map(|(g, run)| (g.run_name(run, false), run)).collect();
     queues::figures(&format!("queue{id}-"), &runs)
+}
+
+fn has_queue(run: &Analysis) -> bool {
+    !(run.waits.bottleneck.all.is_empty() && run.waits.sendbox.all.is_empty())
+}
+
+/// Goodput and round trips over time of the first seed of each arm, until [`MAX_ARMS`] are drawn.
+fn course_pictures(groups: &[Group<'_>]) -> Option<Markup> {
+    let first = groups.iter().take(MAX_ARMS).filter_map(|g| {
+        let run = *g.runs.first()?;
+        Some((g.run_name(run, true), run))
+    });
+    course::figures("course", &first.collect::<Vec<_>>())
 }
 
 /// The box plots with all seeds of each arm together.
@@ -241,6 +260,11 @@ mod tests {
         let text = text(&runs, false);
         assert!(text.contains("\n8 Mbit/s, 20 ms, a, median of 2 "), "{text}");
         assert!(text.contains("\n9 Mbit/s, 20 ms, a  "), "{text}");
+        let mut runs = runs;
+        for run in &mut runs {
+            let wait = Quantiles { packets: 1, p10: 1.0, p50: 1.0, p90: 1.0 };
+            run.waits.bottleneck.all.spans = vec![Some(wait)];
+        }
         let page = html("T", &runs);
         assert!(page.contains("3 runs of 1 s over 2 paths."));
         assert!(

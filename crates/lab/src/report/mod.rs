@@ -7,6 +7,7 @@
 //! how long they ran.
 
 pub mod boxes;
+mod course;
 pub(crate) mod decisions;
 mod differences;
 mod generic;

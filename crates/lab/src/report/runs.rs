@@ -52,6 +52,10 @@ fn firsts(runs: &[Analysis]) -> Vec<&Summary> {
 
 /// The name of a run's cell, in the form of a scenario's.
 pub(crate) fn cell_name(s: &Summary) -> String {
+    // Of other tools' results the path is not known.
+    if s.rate_mbps == 0.0 {
+        return in_words(&s.labels).trim_start_matches(", ").to_owned();
+    }
     let path = format!("{} Mbit/s, {} ms", setting(s.rate_mbps), setting(s.base_rtt_ms));
     path + &in_words(&s.labels)
 }

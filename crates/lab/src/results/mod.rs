@@ -3,6 +3,8 @@
 //! All times are on one clock (`CLOCK_MONOTONIC`, or virtual time). The analysis reads only these
 //! records, so a figure has the same meaning for every engine.
 
+pub mod export;
+pub mod external;
 mod intervals;
 pub mod store;
 

@@ -1,0 +1,141 @@
+//! Results of other tools as [`Run`]s: flent, iperf3, irtt and crusader.
+//!
+//! Only what these tools measure is there: payload over time and round trips. Then goodput, round
+//! trips and their pictures have the same meaning as for runs of the laboratory. A run's label
+//! `tool` names its origin. Rate and round-trip time of the path are zero: no tool knows them.
+
+mod crusader;
+mod flent;
+mod iperf3;
+mod irtt;
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use flate2::read::MultiGzDecoder;
+use forebay_units::Nanos;
+use serde_json::Value;
+
+use super::store::StoreError;
+use super::{Progress, RoundTrip, Run};
+
+/// The name of the label that says which tool measured a run.
+pub const TOOL: &str = "tool";
+
+/// The largest file, also after decompression.
+const LARGEST: u64 = 64 << 20;
+
+/// Loads the results in the file at `path`: JSON, also compressed by gzip, of one of the tools. A
+/// file may have several runs, such as a download and an upload.
+///
+/// # Errors
+///
+/// If the file cannot be read, is too large, or has no known format.
+pub fn load(path: &Path) -> Result<Vec<Run>, StoreError> {
+    let bytes = read(path)?;
+    let fault = |line: usize, problem: String| StoreError::Line {
+        path: path.to_owned(),
+        line: line as u64,
+        problem,
+    };
+    let value: Value = serde_json::from_slice(&bytes)
+        .map_err(|e| fault(e.line(), format!("not JSON of a known tool: {e}")))?;
+    let name = name(path);
+    let has = |key| value.get(key).is_some();
+    let runs = match () {
+        () if has("x_values") && has("results") => flent::runs(value, &name),
+        () if has("intervals") && has("start") => iperf3::runs(value, &name),
+        () if has("round_trips") && has("stats") => irtt::runs(value, &name),
+        () if has("stream_groups") && has("pings") => crusader::runs(value, &name),
+        () => Err("not a result of flent, iperf3 (--json), irtt (-o) or crusader (export)".into()),
+    };
+    let runs = runs.map_err(|problem| fault(1, problem))?;
+    let is_empty = |run: &Run| run.progress.is_empty() && run.round_trips.is_empty();
+    if runs.iter().all(is_empty) {
+        return Err(fault(1, "the test measured nothing".to_owned()));
+    }
+    Ok(runs)
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, StoreError> {
+    let io = |source| StoreError::Io { path: path.to_owned(), source };
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(io)?;
+    if path.extension().is_some_and(|e| e == "gz") {
+        MultiGzDecoder::new(file).take(LARGEST + 1).read_to_end(&mut bytes).map_err(io)?;
+    } else {
+        file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(io)?;
+    }
+    if bytes.len() as u64 > LARGEST {
+        let problem = format!("more than {LARGEST} bytes, which is too large");
+        return Err(StoreError::Line { path: path.to_owned(), line: 1, problem });
+    }
+    Ok(bytes)
+}
+
+/// The name of the file without its extensions.
+fn name(path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let plain = name.strip_suffix(".gz").unwrap_or(&name);
+    let ends = [".flent", ".json"];
+    ends.iter().find_map(|end| plain.strip_suffix(end)).unwrap_or(plain).to_owned()
+}
+
+/// Deserializes what a tool wrote, or says what is wrong.
+fn parsed<T: serde::de::DeserializeOwned>(value: Value, tool: &str) -> Result<T, String> {
+    serde_json::from_value(value).map_err(|e| format!("not a result of {tool}: {e}"))
+}
+
+/// A run in the making.
+struct Builder(Run);
+
+impl Builder {
+    fn new(arm: &str, tool: &str) -> Self {
+        let labels = [(TOOL.to_owned(), tool.to_owned())].into();
+        Self(Run { arm: arm.to_owned(), labels, ..Run::default() })
+    }
+
+    /// Adds the payload of the interval from `begin` to `end`, in seconds.
+    fn payload(&mut self, traffic: &str, flow: u32, (begin, end): (f64, f64), bytes: f64) {
+        let is_sound = |v: f64| v.is_finite() && v >= 0.0;
+        if !(is_sound(begin) && is_sound(end) && is_sound(bytes)) {
+            return;
+        }
+        let (begin, end) = (nanos(begin), nanos(end));
+        let first = self.0.progress.is_empty();
+        self.0.start = if first { begin } else { self.0.start.min(begin) };
+        self.0.end = self.0.end.max(end);
+        let traffic = traffic.to_owned();
+        self.0.progress.push(Progress { traffic, flow, time: end.0, bytes: bytes as u64 });
+    }
+
+    /// Adds a round trip of `length` seconds that began at `start`; `None` if it was lost.
+    fn round_trip(&mut self, traffic: &str, flow: u32, start: f64, length: Option<f64>) {
+        if !start.is_finite() || length.is_some_and(|l| !l.is_finite() || l < 0.0) {
+            return;
+        }
+        let start = nanos(start);
+        let end = length.map(|l| start.saturating_add(nanos(l)).0);
+        let traffic = traffic.to_owned();
+        self.0.round_trips.push(RoundTrip { traffic, flow, start: start.0, end });
+    }
+
+    /// The run. Its measured interval is the one with payload, if there is any: the round trips
+    /// then are those under load.
+    fn finish(mut self) -> Run {
+        if self.0.progress.is_empty() {
+            let starts = || self.0.round_trips.iter().map(|t| t.start);
+            self.0.start = Nanos(starts().min().unwrap_or(0));
+            self.0.end = Nanos(starts().max().unwrap_or(0).saturating_add(1));
+        }
+        self.0
+    }
+}
+
+fn nanos(seconds: f64) -> Nanos {
+    Nanos::from_secs_f64(seconds.max(0.0))
+}
+
+#[cfg(test)]
+mod tests;
