@@ -95,6 +95,9 @@ fn solve(args: &SolveArgs) -> Result<(), Failure> {
     if let Some(json) = &args.json {
         write_json(json, &report)?;
     }
+    if let Some(html) = &args.html {
+        write(html, &report.html())?;
+    }
     Ok(())
 }
 

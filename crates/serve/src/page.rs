@@ -5,8 +5,7 @@ mod links;
 mod switch;
 mod tables;
 
-use forebay_picture::number;
-use forebay_units::Rate;
+use forebay_picture::number::{self, rate};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde_json::Value;
 
@@ -122,9 +121,8 @@ fn tiles(state: &Value) -> Markup {
     let used = |when: &str| share(report[when]["most_used"].as_f64().unwrap_or(0.0));
     let (before, after) = (carried("before"), carried("after"));
     let gain = if before > 0.0 { (after / before - 1.0) * 100.0 } else { 0.0 };
-    let hints: u64 = state["neighbours"]
-        .as_array()
-        .map_or(0, |all| all.iter().filter_map(|n| n["hints"].as_u64()).sum());
+    // The table of hints has these too.
+    let hints = tables::in_force(&state["hints"]) as u64;
     let demand = rate(report["demand"].as_f64().unwrap_or(0.0));
     // Demand that full links hide is an estimate.
     let about = if state["estimated"].as_u64().is_some_and(|n| n > 0) { "about " } else { "" };
@@ -149,18 +147,6 @@ fn tiles(state: &Value) -> Markup {
 
 fn tile(name: &str, value: &str, detail: &str) -> Markup {
     html! { div class="tile" { span { (name) } strong { (value) } em { (detail) } } }
-}
-
-/// Formats a rate with a unit that suits its size.
-fn rate(bps: f64) -> String {
-    let (value, unit) = match bps {
-        b if b >= 1e12 => (b / 1e12, "Tbit/s"),
-        b if b >= 1e9 => (b / 1e9, "Gbit/s"),
-        b if b >= 1e6 => (b / 1e6, "Mbit/s"),
-        b if b >= 1e3 => (b / 1e3, "kbit/s"),
-        b => return Rate::from_bps_f64(b).to_string(),
-    };
-    format!("{} {unit}", number::figure(value))
 }
 
 /// Formats a part from 0 to 1 in whole per cent.

@@ -99,6 +99,9 @@ pub(crate) struct SolveArgs {
     /// Write the whole plan to this file, as JSON.
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
+    /// Write the plan to this file, as a page with flow diagrams and what changes.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -1,9 +1,10 @@
 //! A plan: the present routing and the proposed routing, each with what the providers get.
 
+mod page;
 mod report;
 mod text;
 
-pub use report::{Aggregate, Figures, LinkUse, ProviderResult, Report, Share};
+pub use report::{Aggregate, Figures, FlowChange, LinkUse, ProviderResult, Report, Share};
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;

@@ -8,6 +8,7 @@ use crate::fairness;
 use crate::network::Network;
 use crate::plan::Routing;
 use crate::problem::{Problem, ResourceKind};
+use crate::topology::RouterId;
 
 /// A plan beside the present routing. Rates are in bits per second.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -30,6 +31,8 @@ pub struct Report {
     pub providers: Vec<ProviderResult>,
     /// The proposed routing.
     pub routing: Vec<Aggregate>,
+    /// The traffic by provider, entry and boundary router in both routings.
+    pub flows: Vec<FlowChange>,
     /// The use of links and interconnections whose capacity is known.
     pub links: Vec<LinkUse>,
 }
@@ -64,6 +67,21 @@ pub struct ProviderResult {
     pub satisfaction_after: f64,
 }
 
+/// The traffic of one provider through one entry to one boundary router.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FlowChange {
+    /// The name of the provider.
+    pub provider: String,
+    /// The ingress router.
+    pub entry: String,
+    /// The boundary router.
+    pub router: String,
+    /// The present rate.
+    pub before: f64,
+    /// The rate in the proposed routing.
+    pub after: f64,
+}
+
 /// The routing of one provider's traffic to one boundary router.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Aggregate {
@@ -77,6 +95,8 @@ pub struct Aggregate {
     pub demand: f64,
     /// The rate that the aggregate gets.
     pub rate: f64,
+    /// The rate that it gets at present.
+    pub before: f64,
     /// The paths in use, the one with the highest rate first.
     pub ways: Vec<Share>,
 }
@@ -90,6 +110,8 @@ pub struct Share {
     pub path: Vec<String>,
     /// The rate on the path.
     pub rate: f64,
+    /// The present rate on the path.
+    pub before: f64,
     /// Whether the present routing uses this path.
     pub present: bool,
 }
@@ -108,6 +130,9 @@ pub struct LinkUse {
     /// The load if the plan is followed.
     pub after: f64,
 }
+
+/// The share of an aggregate's demand below which its routing is the same.
+const SAME: f64 = 1e-3;
 
 /// The part of the mean demand below which a share is numerical residue of the solver.
 const LEFTOVER: f64 = 1e-6;
@@ -149,7 +174,13 @@ impl Report {
         Self {
             version: 1,
             network: network.topology.name().to_owned(),
-            notes: network.topology.notes().to_vec(),
+            notes: network
+                .topology
+                .notes()
+                .iter()
+                .cloned()
+                .chain(network.topology.unlimited())
+                .collect(),
             demand: asked.iter().sum(),
             unreachable: lost.sum::<f64>() * proposed.problem.unit,
             before: Figures {
@@ -163,9 +194,27 @@ impl Report {
                 most_used: most(|l| l.after),
             },
             providers: providers.collect(),
-            routing: routing(network, proposed),
+            routing: routing(network, present, proposed),
+            flows: flows(network, present, proposed),
             links,
         }
+    }
+
+    /// Returns the number of aggregates that move, and their traffic that takes other paths than at
+    /// present.
+    ///
+    /// An aggregate moves also if only its split over its present paths changes. One that gets more
+    /// on the same paths does not.
+    pub fn moved(&self) -> (usize, f64) {
+        let part = |rate: f64, whole: f64| if whole > 0.0 { rate / whole } else { 0.0 };
+        let more = |a: &Aggregate| {
+            let parts = a.ways.iter().map(|w| part(w.rate, a.rate) - part(w.before, a.before));
+            a.rate * parts.map(|p| p.max(0.0)).sum::<f64>()
+        };
+        let moving = self.routing.iter().map(|a| (more(a), a.demand));
+        // Below this share, the difference is residue of the solver.
+        let moving = moving.filter(|(more, demand)| *more > SAME * demand);
+        moving.fold((0, 0.0), |(count, sum), (more, _)| (count + 1, sum + more))
     }
 
     /// Returns the relative gain in carried traffic over the present routing.
@@ -174,10 +223,56 @@ impl Report {
     }
 }
 
-fn routing(network: &Network, proposed: &Routing) -> Vec<Aggregate> {
+/// The rate of each provider's traffic by boundary router and path, the entry's router first.
+fn by_path(network: &Network, routing: &Routing) -> BTreeMap<(u32, RouterId, Vec<RouterId>), f64> {
+    let Routing { problem, allocation } = routing;
+    let mut rates = BTreeMap::new();
+    for flow in &problem.flows {
+        for number in flow.choices() {
+            let choice = &problem.choices[number];
+            let entry = &network.providers[flow.provider as usize].entries[choice.entry as usize];
+            let hops = problem.links(choice).map(|l| network.topology.link(l).to);
+            let path: Vec<RouterId> = std::iter::once(entry.router).chain(hops).collect();
+            *rates.entry((flow.provider, flow.egress, path)).or_insert(0.0) +=
+                allocation.shares[number] * problem.unit;
+        }
+    }
+    rates
+}
+
+fn flows(network: &Network, present: &Routing, proposed: &Routing) -> Vec<FlowChange> {
+    let mut rates: BTreeMap<(u32, RouterId, RouterId), (f64, f64)> = BTreeMap::new();
+    let [present, proposed] = [present, proposed].map(|routing| by_path(network, routing));
+    for ((provider, egress, path), rate) in present {
+        rates.entry((provider, path[0], egress)).or_default().0 += rate;
+    }
+    for ((provider, egress, path), rate) in proposed {
+        rates.entry((provider, path[0], egress)).or_default().1 += rate;
+    }
+    let name = |router: RouterId| network.topology.routers()[router.index()].name.clone();
+    let flows = rates.into_iter().filter(|(_, (before, after))| before + after > 0.0);
+    flows
+        .map(|((provider, entry, egress), (before, after))| FlowChange {
+            provider: network.providers[provider as usize].name.clone(),
+            entry: name(entry),
+            router: name(egress),
+            before,
+            after,
+        })
+        .collect()
+}
+
+fn routing(network: &Network, present_routing: &Routing, proposed: &Routing) -> Vec<Aggregate> {
+    let rates_before: BTreeMap<(u32, RouterId, Vec<String>), f64> =
+        by_path(network, present_routing)
+            .into_iter()
+            .map(|((provider, egress, path), rate)| {
+                let names = path.iter().map(|r| network.topology.routers()[r.index()].name.clone());
+                ((provider, egress, names.collect()), rate)
+            })
+            .collect();
     let Routing { problem, allocation } = proposed;
-    let name =
-        |router: crate::topology::RouterId| network.topology.routers()[router.index()].name.clone();
+    let name = |router: RouterId| network.topology.routers()[router.index()].name.clone();
     let mut present: BTreeMap<_, BTreeSet<u32>> = BTreeMap::new();
     for demand in network.demands.iter().filter(|d| d.rate.as_bps() > 0) {
         present.entry((demand.provider, demand.egress)).or_default().insert(demand.entry);
@@ -197,6 +292,7 @@ fn routing(network: &Network, proposed: &Routing) -> Vec<Aggregate> {
             entry: name(entry),
             path: std::iter::once(name(entry)).chain(hops).collect(),
             rate: share * problem.unit,
+            before: 0.0,
             present: choice.present,
         }
     };
@@ -209,6 +305,10 @@ fn routing(network: &Network, proposed: &Routing) -> Vec<Aggregate> {
                 None => ways.push(share),
             }
         }
+        for way in &mut ways {
+            let path = (provider, egress, way.path.clone());
+            way.before = rates_before.get(&path).copied().unwrap_or(0.0);
+        }
         ways.sort_by(|a, b| b.rate.total_cmp(&a.rate));
         let own = &network.providers[provider as usize];
         let entries = present.get(&(provider, egress)).into_iter().flatten();
@@ -218,6 +318,11 @@ fn routing(network: &Network, proposed: &Routing) -> Vec<Aggregate> {
             present_entries: entries.map(|e| name(own.entries[*e as usize].router)).collect(),
             demand,
             rate: ways.iter().map(|w| w.rate).sum(),
+            before: rates_before
+                .iter()
+                .filter(|((p, e, _), _)| (*p, *e) == (provider, egress))
+                .map(|(_, rate)| rate)
+                .sum(),
             ways,
         }
     });
@@ -233,8 +338,7 @@ fn links(network: &Network, present: &Routing, proposed: &Routing) -> Vec<LinkUs
     };
     let (before, after) = (load(present), load(proposed));
     let kinds: BTreeSet<_> = before.keys().chain(after.keys()).copied().collect();
-    let name =
-        |router: crate::topology::RouterId| network.topology.routers()[router.index()].name.clone();
+    let name = |router: RouterId| network.topology.routers()[router.index()].name.clone();
     let used = kinds.into_iter().filter_map(|kind| {
         let (from, to, capacity) = match kind {
             ResourceKind::Link(id) => {

@@ -2,17 +2,13 @@
 
 use std::fmt::{self, Display};
 
-use forebay_units::Rate;
+use forebay_picture::number::rate;
 
 use crate::plan::Report;
 use crate::table::Table;
 
 /// The number of links with the highest load in the text.
 const LINKS: usize = 10;
-
-fn rate(bps: f64) -> impl Display {
-    Rate::from_bps_f64(bps.round())
-}
 
 fn percent(part: f64) -> String {
     // Adding zero turns minus zero into zero.
@@ -24,11 +20,7 @@ impl Display for Report {
     /// changes.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut table = Table::new(&["", "before", "after"]);
-        table.row([
-            String::new() + "carried",
-            rate(self.before.total).to_string(),
-            rate(self.after.total).to_string(),
-        ]);
+        table.row([String::new() + "carried", rate(self.before.total), rate(self.after.total)]);
         let served =
             |total: f64| percent(if self.demand > 0.0 { total / self.demand } else { 1.0 });
         table.row([
@@ -65,9 +57,9 @@ impl Display for Report {
             };
             table.row([
                 name,
-                rate(provider.demand).to_string(),
-                rate(provider.before).to_string(),
-                rate(provider.after).to_string(),
+                rate(provider.demand),
+                rate(provider.before),
+                rate(provider.after),
                 percent(provider.satisfaction_before),
                 percent(provider.satisfaction_after),
             ]);
@@ -81,7 +73,7 @@ impl Display for Report {
         for link in links.into_iter().take(LINKS) {
             table.row([
                 format!("{} > {}", link.from, link.to),
-                rate(link.capacity).to_string(),
+                rate(link.capacity),
                 percent(link.before / link.capacity),
                 percent(link.after / link.capacity),
             ]);
@@ -89,11 +81,12 @@ impl Display for Report {
         writeln!(f)?;
         table.fmt(f)?;
 
-        let moved = self.routing.iter().filter(|a| a.ways.iter().any(|w| !w.present)).count();
+        let (moved, more) = self.moved();
         writeln!(
             f,
-            "\n{moved} of {} aggregates would use a path that is not in the present routing.",
-            self.routing.len()
+            "\n{moved} of {} aggregates move: {} of their traffic takes other paths or another split.",
+            self.routing.len(),
+            rate(more)
         )?;
         if self.unreachable > 0.0 {
             writeln!(f, "{} cannot reach its users from its entries.", rate(self.unreachable))?;

@@ -126,13 +126,6 @@ impl Draft {
             "link is directed and has no link back",
             "links are directed and have no link back",
         );
-        let unknown = links.iter().filter(|l| l.capacity.is_none()).count();
-        note(
-            &mut notes,
-            unknown,
-            "direction of a link has no capacity, and limits nothing until it is given one",
-            "directions of links have no capacity, and limit nothing until they are given one",
-        );
         let topology = Topology::new(self.name, routers, links, notes);
         Ok(with_parts_noted(topology))
     }
@@ -271,10 +264,14 @@ mod tests {
                 "2 routers share their label with another, and are called LABEL#ID",
                 "1 loop was left out",
                 "1 parallel edge became part of one link, with the sum of their capacities",
-                "2 directions of links have no capacity, and limit nothing until they are given one",
                 "it falls into 3 parts, and no traffic goes from one to another",
             ]
         );
+        let expected = "2 directions of links have no capacity, and limit nothing";
+        assert_eq!(topology.unlimited().as_deref(), Some(expected));
+        let mut given = topology;
+        given.set_capacities(|_, _| Some(Rate::from_mbps(1)));
+        assert_eq!(given.unlimited(), None);
     }
 
     #[test]

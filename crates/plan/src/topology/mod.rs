@@ -132,6 +132,15 @@ impl Topology {
         (0..self.routers.len() as u32).map(RouterId)
     }
 
+    /// Says how many links have no capacity; `None` if all have one.
+    pub fn unlimited(&self) -> Option<String> {
+        match self.links.iter().filter(|link| link.capacity.is_none()).count() {
+            0 => None,
+            1 => Some("1 direction of a link has no capacity, and limits nothing".to_owned()),
+            n => Some(format!("{n} directions of links have no capacity, and limit nothing")),
+        }
+    }
+
     /// Sets the capacity of each link to what `of` returns for it.
     pub fn set_capacities(&mut self, of: impl Fn(LinkId, &Link) -> Option<Rate>) {
         for (at, link) in self.links.iter_mut().enumerate() {

@@ -35,6 +35,11 @@ fn table(heads: &[&str], rows: &[Markup]) -> Markup {
     }
 }
 
+/// The number of hints in force.
+pub(super) fn in_force(hints: &Value) -> usize {
+    array(&hints["neighbours"]).iter().map(|neighbour| array(&neighbour["hints"]).len()).sum()
+}
+
 /// Renders all hints in force, and those that were withdrawn in the last round.
 pub(super) fn hints(hints: &Value) -> Markup {
     let (mut rows, mut count) = (Vec::new(), 0);
