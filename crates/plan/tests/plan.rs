@@ -152,10 +152,10 @@ fn the_text_has_the_main_figures() {
     let text = planned(&two_paths(), Scope::All, None).to_string();
     for line in [
         "two: 160 Mbit/s demand; 60.0 % more is carried",
-        "unfairness (WFI)        0.1250        0.0000",
+        "unfairness (WFI)      0.1250      0.0000",
         "stays (no hints)  80.0 Mbit/s  40.0 Mbit/s  80.0 Mbit/s            50.0 %  100.0 %",
         "in1 > out      100 Mbit/s  100.0 %  100.0 %",
-        "1 of 2 aggregates move: 80.0 Mbit/s of their traffic takes other paths",
+        "1 of 2 aggregates move: 60.0 Mbit/s of their traffic takes other paths",
     ] {
         assert!(text.contains(line), "{line}\n{text}");
     }
