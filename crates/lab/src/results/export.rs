@@ -21,7 +21,7 @@ pub enum Format {
     Csv,
 }
 
-/// Writes `run` to a file in the directory `dir` and returns its path.
+/// Writes `run` to a file beside `records`, the file of its records, and returns its path.
 ///
 /// # Errors
 ///
@@ -239,7 +239,7 @@ mod tests {
     fn a_file_of_flent_is_read_back() {
         let dir = std::env::temp_dir().join(format!("fb-export-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
-        let path = export(&dir, &run(), Format::Flent).unwrap();
+        let path = export(&dir.join("run.jsonl"), &run(), Format::Flent).unwrap();
         assert!(path.ends_with("box-12mbit-20ms-3.flent.gz"), "{}", path.display());
         let again = external::load(&path).unwrap();
         std::fs::remove_dir_all(&dir).unwrap();
