@@ -3,6 +3,7 @@
 mod announce;
 mod demo;
 mod flows;
+mod routes;
 mod serve;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,6 +41,7 @@ pub(crate) fn run(args: &PlanArgs) -> ExitCode {
         PlanCommand::Solve(args) => solve(args),
         PlanCommand::Hints(args) => hints(args),
         PlanCommand::Flows(args) => flows::run(args),
+        PlanCommand::Routes(args) => routes::run(args),
         PlanCommand::Announce(args) => announce::announce(args),
         PlanCommand::Withdraw(args) => announce::withdraw(args),
         PlanCommand::Serve(args) => return serve::serve(args),

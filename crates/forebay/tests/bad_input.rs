@@ -346,7 +346,7 @@ fn a_plans_files_are_named_by_line() {
     };
     let plan = solve("", "");
     assert!(plan.status.success(), "{plan:?}");
-    assert!(String::from_utf8(plan.stdout).unwrap().contains("1000.000 Mbit/s demand"));
+    assert!(String::from_utf8(plan.stdout).unwrap().contains("1.00 Gbit/s demand"));
     let cases = [
         ("t.gml", "graph [\n node [ ]\n]\n", "t.gml:2: a node has no id: give it one"),
         ("p.toml", "[[provider]]\nname = 3\n", "p.toml:2: provider.name: invalid type"),

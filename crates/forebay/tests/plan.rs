@@ -5,6 +5,7 @@
 mod common;
 
 use std::fs;
+use std::io::Write;
 use std::process::{Command, Output};
 
 use common::Dir;
@@ -229,4 +230,71 @@ fn everything_can_be_withdrawn_whenever_it_was_killed() {
         said(&speakers.run("withdraw", &[]));
         assert!(speakers.routes().is_empty());
     }
+}
+
+/// An MRT record (RFC 6396 section 2) of TABLE_DUMP_V2 with this subtype.
+fn record(subtype: u8, message: &[&[u8]]) -> Vec<u8> {
+    let message = message.concat();
+    let length = u32::try_from(message.len()).unwrap().to_be_bytes();
+    [&[0, 0, 0, 1, 0, 13, 0, subtype], &length[..], &message].concat()
+}
+
+/// A dump of one peer, with a route to each of these prefixes (RFC 6396 section 4.3).
+fn dump(routes: &[([u8; 4], u8, [u8; 4], u32)]) -> Vec<u8> {
+    // The collector, no view name, one peer: AS of four octets, identifier, address, 64501.
+    let peers =
+        record(1, &[&[192, 0, 2, 9, 0, 0, 0, 1, 2], &[1, 1, 1, 1, 192, 0, 2, 8, 0, 0, 0xfb, 0xf5]]);
+    let mut all = peers;
+    for (network, bits, next_hop, origin) in routes {
+        // ORIGIN, AS_PATH of one sequence with one AS, NEXT_HOP (RFC 4271 section 4.3).
+        let attributes = [
+            &[0x40, 1, 1, 0, 0x40, 2, 6, 2, 1][..],
+            &origin.to_be_bytes(),
+            &[0x40, 3, 4],
+            next_hop,
+        ]
+        .concat();
+        let octets = &network[..usize::from(bits.div_ceil(8))];
+        let length = u16::try_from(attributes.len()).unwrap().to_be_bytes();
+        let entry = [&[0, 0, 0, 0, 0, 0][..], &length, &attributes].concat();
+        all.extend(record(2, &[&[0, 0, 0, 0, *bits], octets, &[0, 1], &entry]));
+    }
+    all
+}
+
+#[test]
+fn prefixes_of_users_come_from_a_table_dump() {
+    let dir = Dir::new("routes");
+    files(&dir);
+    dir.file("hops.csv", "address,router\n198.51.100.1,in1\n198.51.100.2,out\n", 0o644);
+    let routes = [
+        ([10, 0, 0, 0], 16, [198, 51, 100, 2], 64501),
+        ([10, 1, 0, 0], 16, [198, 51, 100, 1], 64502),
+        ([10, 2, 0, 0], 15, [198, 51, 100, 3], 64502),
+    ];
+    let plain = dir.0.join("rib.mrt");
+    fs::write(&plain, dump(&routes)).unwrap();
+    let packed = dir.0.join("rib.gz");
+    let mut gzip = flate2::write::GzEncoder::new(
+        fs::File::create(&packed).unwrap(),
+        flate2::Compression::default(),
+    );
+    gzip.write_all(&dump(&routes)).unwrap();
+    gzip.finish().unwrap();
+    let run = |file: &std::path::Path, more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
+        command.args(["plan", "routes"]).arg(file).args(more).output().unwrap()
+    };
+    let (topology, hops) = (dir.0.join("isp.json"), dir.0.join("hops.csv"));
+    let learn = ["--topology", topology.to_str().unwrap(), "--next-hops", hops.to_str().unwrap()];
+    for file in [&plain, &packed] {
+        let output = run(file, &learn);
+        assert_eq!(said(&output), "prefix,router\n10.0.0.0/16,out\n10.1.0.0/16,in1\n");
+        let notes = String::from_utf8(output.stderr).unwrap();
+        assert!(notes.contains("3 routes in 4 records"), "{notes}");
+        assert!(notes.contains("the next hop 198.51.100.3"), "{notes}");
+        assert_eq!(said(&run(file, &["--origin", "64502"])), "10.1.0.0/16\n10.2.0.0/15\n");
+    }
+    let none = run(&topology, &["--origin", "1"]);
+    assert_eq!(none.status.code(), Some(2), "{none:?}");
 }

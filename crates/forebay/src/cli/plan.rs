@@ -25,6 +25,9 @@ pub(crate) enum PlanCommand {
     Hints(HintsArgs),
     /// Estimate demands from flow records (IPFIX, NetFlow v9 and v5), read from files or received.
     Flows(FlowsArgs),
+    /// Read the users' prefixes from the routes of an MRT table dump, instead of writing them into a
+    /// file; or list the prefixes that an AS originates.
+    Routes(RoutesArgs),
     /// Announce hints through BGP speakers; without `--apply` only prints the steps.
     Announce(AnnounceArgs),
     /// Withdraw all routes that were announced.
@@ -345,4 +348,23 @@ fn step_factor(text: &str) -> Result<f64, String> {
         Ok(factor) if factor > 1.0 && factor <= 100.0 => Ok(factor),
         _ => Err("write a number above 1 and up to 100".to_owned()),
     }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RoutesArgs {
+    /// Table dumps (MRT, TABLE_DUMP_V2), as they are or compressed by gzip.
+    #[arg(required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// List the prefixes that this AS originates, and nothing else.
+    #[arg(long, value_name = "NUMBER", conflicts_with_all = ["topology", "next_hops"])]
+    pub(crate) origin: Option<u32>,
+    /// The topology: .gml, .graphml or node-link .json.
+    #[arg(long, value_name = "FILE", required_unless_present = "origin")]
+    pub(crate) topology: Option<PathBuf>,
+    /// The routers of the routes' next hops: .csv with the columns address and router.
+    #[arg(long, value_name = "FILE", required_unless_present = "origin")]
+    pub(crate) next_hops: Option<PathBuf>,
+    /// Write the prefixes to this file, as .csv for --prefixes [default: standard output].
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
 }

@@ -1,0 +1,99 @@
+//! `forebay plan routes`: the prefixes of users, from the network's routes.
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+
+use flate2::bufread::MultiGzDecoder;
+use forebay_config::ConfigError;
+use forebay_plan::input::{self, LARGEST};
+use forebay_plan::topology::RouterId;
+use forebay_routes::mrt::{self, Summary};
+use forebay_routes::table::{Limits, Table};
+
+use super::{read_text, topology};
+use crate::cli::RoutesArgs;
+use crate::terminal::{Failure, note, print, write};
+
+/// The first bytes of a file that gzip compressed (RFC 1952 section 2.3.1).
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+/// Next hops without a router that are named; the rest is counted.
+const NAMED: usize = 5;
+
+pub(super) fn run(args: &RoutesArgs) -> Result<(), Failure> {
+    // The other inputs are read first, since a dump takes a while.
+    let routers = match (&args.topology, &args.next_hops) {
+        (Some(file), Some(hops)) => {
+            let topology = topology(file)?;
+            let next_hops = input::next_hops(hops, &read_text(hops, LARGEST)?, &topology)?;
+            Some((topology, next_hops))
+        }
+        _ => None,
+    };
+    let mut table = Table::new(Limits::default());
+    for file in &args.files {
+        let summary = load(file, &mut table)?;
+        tell(file, summary);
+    }
+    if table.refused() > 0 {
+        note(&format!("{} routes do not fit into the table and are missing", table.refused()));
+    }
+    let mut text = String::new();
+    if let Some((topology, next_hops)) = &routers {
+        let learned = input::learned(&table, next_hops);
+        let name = |id: RouterId| topology.routers()[id.index()].name.as_str();
+        text.push_str("prefix,router\n");
+        for (prefix, users) in &learned.prefixes {
+            let _ = writeln!(text, "{prefix},{}", name(users.router));
+        }
+        let mut unknown: Vec<_> = learned.unknown.iter().collect();
+        unknown.sort_by_key(|(_, prefixes)| std::cmp::Reverse(**prefixes));
+        for (hop, prefixes) in unknown.iter().take(NAMED) {
+            let hop = hop.map_or("none".into(), |hop| hop.to_string());
+            note(&format!("{prefixes} prefixes have the next hop {hop}, which is at no router"));
+        }
+        if unknown.len() > NAMED {
+            note(&format!("and {} more next hops are at no router", unknown.len() - NAMED));
+        }
+        if learned.left_out > 0 {
+            note(&format!("{} prefixes beyond a million are left out", learned.left_out));
+        }
+    } else if let Some(origin) = args.origin {
+        for prefix in table.originated_by(origin) {
+            let _ = writeln!(text, "{prefix}");
+        }
+    }
+    match &args.out {
+        Some(out) => write(out, &text),
+        None => Ok(print(&text)?),
+    }
+}
+
+/// Says what a dump had.
+fn tell(file: &Path, summary: Summary) {
+    let Summary { records, routes, malformed, cut, .. } = summary;
+    let mut line = format!("{}: {routes} routes in {records} records", file.display());
+    if malformed > 0 {
+        let _ = write!(line, ", {malformed} of them damaged");
+    }
+    if cut {
+        line.push_str("; it ends within a record");
+    }
+    note(&line);
+}
+
+fn load(path: &Path, table: &mut Table) -> Result<Summary, ConfigError> {
+    let wrong = |message: String| ConfigError {
+        file: path.to_owned(),
+        line: None,
+        key: String::new(),
+        message,
+    };
+    let unread = |e: std::io::Error| wrong(format!("cannot be read: {e}"));
+    let mut file = BufReader::with_capacity(1 << 20, File::open(path).map_err(unread)?);
+    let packed = file.fill_buf().map_err(unread)?.starts_with(&GZIP);
+    let dump: Box<dyn Read> =
+        if packed { Box::new(MultiGzDecoder::new(file)) } else { Box::new(file) };
+    mrt::load(dump, &path.display().to_string(), table).map_err(|e| wrong(e.to_string()))
+}
