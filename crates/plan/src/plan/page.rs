@@ -129,8 +129,7 @@ fn changes(flows: &[FlowChange]) -> String {
         .filter(|f| (f.after - f.before).abs() > 1e-3 * f.after.max(f.before))
         .collect();
     if changed.is_empty() {
-        return "<p class=\"say\">Nothing comes in elsewhere; only paths inside change.</p>\n"
-            .into();
+        return "<p class=\"say\">No traffic comes in elsewhere.</p>\n".into();
     }
     changed.sort_by(|a, b| (b.after - b.before).abs().total_cmp(&(a.after - a.before).abs()));
     let row = |f: &&FlowChange| {
