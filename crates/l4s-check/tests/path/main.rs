@@ -82,7 +82,7 @@ fn a_hundred_healthy_paths_have_no_fault() {
 fn faults_of_codepoints_are_found_by_name() {
     let cases: [(Rewrite, Rewrite, &[Kind]); 10] = [
         (|e| (e != Ecn::Ect1).then_some(e), Some, &[Kind::Ect1Dropped]),
-        (|e| if e == Ecn::Ect1 { None } else { Some(e) }, Some, &[Kind::Ect1Dropped]),
+        (Some, |e| Some(if e == Ecn::Ce { Ecn::NotEct } else { e }), &[Kind::CeErased]),
         (|e| Some(if e == Ecn::Ect1 { Ecn::NotEct } else { e }), Some, &[Kind::Ect1Rewritten]),
         (|e| Some(if e == Ecn::Ect1 { Ecn::Ect0 } else { e }), Some, &[Kind::Ect1Rewritten]),
         (|_| Some(Ecn::NotEct), Some, &[Kind::Ect1Rewritten, Kind::CeErased]),
