@@ -25,8 +25,8 @@ pub(crate) enum PlanCommand {
     Hints(HintsArgs),
     /// Estimate demands from flow records (IPFIX, NetFlow v9 and v5), read from files or received.
     Flows(FlowsArgs),
-    /// Read the users' prefixes from the routes of an MRT table dump, instead of writing them into a
-    /// file; or list the prefixes that an AS originates.
+    /// Read the users' prefixes from the routes of MRT table dumps, or list the prefixes that an AS
+    /// originates.
     Routes(RoutesArgs),
     /// Announce hints through BGP speakers; without `--apply` only prints the steps.
     Announce(AnnounceArgs),
