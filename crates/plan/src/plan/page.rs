@@ -279,7 +279,7 @@ mod tests {
         assert!(html.find("&lt;b&gt;").unwrap() < html.find(">a<").unwrap());
         assert!(html.contains("-5.00 Gbit/s") && html.contains("+1.00 Gbit/s"));
         assert!(!html.contains(">c<"), "what stays is left out");
-        assert!(changes(&flows[2..]).contains("Nothing"));
+        assert!(changes(&flows[2..]).contains("No traffic"));
     }
 
     #[test]
