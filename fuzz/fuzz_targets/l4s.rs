@@ -2,13 +2,13 @@
 //! any time.
 #![no_main]
 
-use forebay_l4s_check::{Echo, Options, Prober, Reflector};
+use forebay_l4s_check::{Echo, Options, Prober};
 use forebay_queue::Ecn;
 use forebay_units::{Nanos, Rate};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|script: &[u8]| {
-    let _ = Reflector.answer(Nanos::ZERO, Ecn::Ce, script);
+    let _ = Echo::of(Nanos::ZERO, Ecn::Ce, script);
     if let Ok(echo) = Echo::decode(script) {
         assert_eq!(Echo::decode(&echo.encode()), Ok(echo));
     }

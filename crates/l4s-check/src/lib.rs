@@ -1,10 +1,10 @@
 //! Whether L4S (RFC 9330) works on a path, and if not, why.
 //!
-//! A [`Prober`] sends datagrams with all ECN codepoints to a [`Reflector`] at the other end, which
-//! answers each with the codepoint and the time at which it arrived. The prober finds the path's
-//! rate, loads its bottleneck for about a second with classic and then with L4S packets, and
-//! compares what happened to both: [`Report`]. Both are state machines without I/O and without a
-//! clock; [`live`] runs them over UDP.
+//! A [`Prober`] sends datagrams with all ECN codepoints to the other end, which answers each with
+//! the codepoint and the time at which it arrived ([`Echo::of`]). The prober finds the path's rate,
+//! loads its bottleneck for about a second with classic and then with L4S packets, and compares
+//! what happened to both: [`Report`]. It is a state machine without I/O and without a clock;
+//! [`live`] runs both ends over UDP.
 //!
 //! | phase | what is sent | what it shows |
 //! |---|---|---|
@@ -19,13 +19,11 @@
 pub mod live;
 mod message;
 mod prober;
-mod reflector;
 mod report;
 mod samples;
 
 pub use message::{Echo, MessageError, Probe};
 pub use prober::{Datagram, Flow, Options, Prober};
-pub use reflector::Reflector;
 pub use report::{Finding, Kind, Report, Verdict};
 pub use samples::{Phase, Sample};
 

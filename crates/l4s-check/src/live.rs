@@ -2,24 +2,22 @@
 
 use std::io::{self, ErrorKind, IoSliceMut};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::os::fd::AsRawFd;
 
 use forebay_queue::Ecn;
+use forebay_system::clock;
+use forebay_system::wait::{Waiter, precise_timers};
 use forebay_units::Nanos;
 use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
 
 use crate::message::{Echo, Probe};
 use crate::prober::{Flow, Options, Prober};
-use crate::reflector::Reflector;
 use crate::report::Report;
 
 /// The port on which reflectors listen by default. No service is registered for it.
 pub const PORT: u16 = 28_317;
-/// The longest time for which the prober sleeps, so that packets keep their pace.
-const NAP: Duration = Duration::from_micros(200);
-/// How often a reflector looks whether it is to stop.
-const LOOK: Duration = Duration::from_millis(100);
+/// How often either end looks whether it is to stop.
+const LOOK: Nanos = Nanos::from_millis(100);
 /// A receive buffer, for datagrams that the kernel puts together.
 const BUFFER: usize = 1 << 16;
 /// Socket buffers, for a queue of 50 ms at 1 Gbit/s.
@@ -105,18 +103,18 @@ fn is_passing(e: &io::Error) -> bool {
 /// Fails if the address cannot be used or the socket fails.
 pub fn reflect(address: SocketAddr, stop: impl Fn() -> bool) -> io::Result<()> {
     let mut socket = Socket::bind(address)?;
-    socket.socket.set_nonblocking(false)?;
-    socket.socket.set_read_timeout(Some(LOOK))?;
-    let began = Instant::now();
+    let mut waiter = Waiter::new([socket.socket.as_raw_fd()]);
     let mut answers = Vec::new();
     while !stop() {
-        socket.receive(|from, ecn, datagram| {
-            if let Ok(echo) = Reflector.answer(since(began), ecn, datagram) {
+        waiter.wait_until(clock::now() + LOOK);
+        let answer = |from, ecn, datagram: &[u8]| {
+            if let Ok(echo) = Echo::of(clock::now(), ecn, datagram) {
                 answers.push((from, echo));
             }
-        })?;
+        };
+        socket.receive(answer)?;
         for (to, echo) in answers.drain(..) {
-            socket.send(to, Ecn::NotEct, &echo)?;
+            socket.send(to, Ecn::NotEct, &echo.encode())?;
         }
     }
     Ok(())
@@ -138,8 +136,9 @@ pub fn check(
         SocketAddr::V6(_) => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
     };
     let (mut classic, mut l4s) = (Socket::bind(any)?, Socket::bind(any)?);
-    let began = Instant::now();
-    let mut prober = Prober::new(options, Nanos::ZERO);
+    precise_timers();
+    let mut waiter = Waiter::new([&classic, &l4s].map(|socket| socket.socket.as_raw_fd()));
+    let mut prober = Prober::new(options, clock::now());
     let mut payload = vec![0; usize::from(u16::MAX)];
     let mut shown = -1.0;
     while let Some(next) = prober.next() {
@@ -152,12 +151,12 @@ pub fn check(
                 more = socket.receive(|from, _, datagram| {
                     if let Some(echo) = Echo::decode(datagram).ok().filter(|_| same(from, address))
                     {
-                        prober.on_echo(since(began), &echo);
+                        prober.on_echo(clock::now(), &echo);
                     }
                 })?;
             }
         }
-        while let Some(datagram) = prober.poll(since(began)) {
+        while let Some(datagram) = prober.poll(clock::now()) {
             let socket = if datagram.flow == Flow::L4s { &l4s } else { &classic };
             let payload = &mut payload[..datagram.len];
             Probe { session: prober.session(), sequence: datagram.sequence }.encode(payload);
@@ -167,16 +166,11 @@ pub fn check(
             shown = prober.progress();
             progress(shown);
         }
-        let wait = Duration::from_nanos(next.saturating_sub(since(began)).0);
-        thread::sleep(wait.min(NAP));
+        waiter.wait_until(next.min(clock::now() + LOOK));
     }
     Ok(Some(prober.report()))
 }
 
 fn same(from: SocketAddr, address: SocketAddr) -> bool {
     from.port() == address.port() && from.ip().to_canonical() == address.ip().to_canonical()
-}
-
-fn since(began: Instant) -> Nanos {
-    Nanos(u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX))
 }

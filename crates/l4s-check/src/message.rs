@@ -77,6 +77,16 @@ impl Echo {
     /// The length of an echo in bytes.
     pub const LEN: usize = HEAD + 9;
 
+    /// Answers `datagram`, which arrived at `now` with the codepoint `ecn`. The answer goes back to
+    /// where the datagram came from, as Not-ECT. Nothing is kept, so any number of checks may run.
+    ///
+    /// # Errors
+    /// Fails if `datagram` is no probe; nothing is to be sent then.
+    pub fn of(now: Nanos, ecn: Ecn, datagram: &[u8]) -> Result<Self, MessageError> {
+        let Probe { session, sequence } = Probe::decode(datagram)?;
+        Ok(Self { session, sequence, received_at: now, ecn })
+    }
+
     /// Returns the echo as a datagram.
     pub fn encode(&self) -> [u8; Self::LEN] {
         let mut to = [0; Self::LEN];
@@ -168,7 +178,12 @@ mod tests {
         }
 
         #[test]
-        fn messages_survive_the_wire(session in 0_u64.., sequence in 0_u32.., at in 0_u64.., e in 0_u8..4) {
+        fn messages_survive_the_wire(
+            session in 0_u64..,
+            sequence in 0_u32..,
+            at in 0_u64..,
+            e in 0_u8..4,
+        ) {
             let mut bytes = [0; 64];
             let probe = Probe { session, sequence };
             probe.encode(&mut bytes);

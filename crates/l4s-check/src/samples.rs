@@ -66,6 +66,11 @@ impl Samples {
         self.all.len() >= Self::MOST
     }
 
+    /// Returns how many were answered.
+    pub(crate) fn answered(&self) -> usize {
+        self.all.iter().filter(|s| s.arrived.is_some()).count()
+    }
+
     pub(crate) fn push(&mut self, sample: Sample) {
         self.all.push(sample);
     }

@@ -16,7 +16,7 @@ pub struct Attributes {
     pub path: Box<[u32]>,
     /// Whether the path ends with an `AS_SET`, so that the origin is not known.
     pub aggregated: bool,
-    /// The next hop.
+    /// The next hop of the routes.
     pub next_hop: Option<IpAddr>,
     /// The local preference.
     pub local_preference: Option<u32>,

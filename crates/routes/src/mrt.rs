@@ -41,9 +41,7 @@ pub enum MrtError {
     #[error("cannot read the dump: {0}")]
     Read(#[from] io::Error),
     /// A record is longer than any real one.
-    #[error(
-        "record {0} has more than 4 MB: this is no MRT file, or a damaged one. Unpack it first if it is compressed"
-    )]
+    #[error("record {0} has more than 4 MB: this is no MRT file, or a damaged or compressed one")]
     TooLong(u64),
     /// The dump names more peers than fit into the table.
     #[error("the dump has more peers than fit into the table")]

@@ -67,7 +67,7 @@ pub enum Error {
     NoRoom,
     /// A running tree lacks the program for the classes of a bundle.
     #[error(
-        "the running process cannot load the program for {classes} classes with a queue for each flow: restart it"
+        "the running process lacks the program for {classes} classes with flows apart: restart it"
     )]
     NoProgram {
         /// The number of classes.

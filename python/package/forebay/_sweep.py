@@ -108,11 +108,11 @@ def sweep(
     same, byte by byte, whatever the number of workers.
 
     ``client`` is any client of Dask distributed, whose workers have this package, or the address
-    of a scheduler. A number starts a local cluster of so many worker processes; without one, it has a
-    worker for each core. A run that fails is tried ``retries`` times
-    more. Then it is listed with its error and its command, here and in ``failed.jsonl``, and the
-    other runs go on. At most ``outstanding`` runs are with the scheduler at a time; by default four
-    for each thread of the workers.
+    of a scheduler. A number starts a local cluster of so many worker processes; without one, it
+    has a worker for each core. A run that fails is tried ``retries`` times more. Then it is listed
+    with its error and its command, here and in ``failed.jsonl``, and the other runs go on. At most
+    ``outstanding`` runs are with the scheduler at a time; by default four for each thread of the
+    workers.
 
     All errors of the scenario and its grid come at once before the first run, as a
     :class:`forebay.GridError`.

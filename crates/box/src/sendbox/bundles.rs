@@ -198,8 +198,8 @@ impl Bundles {
         }
     }
 
-    /// Runs the tick of bundle number `number`, with `backlog` bytes waiting; returns its rate,
-    /// `None` being no limit. Bundles are ticked in the order of their numbers.
+    /// Runs the tick of the bundle of this number, of which `backlog` bytes wait. Returns its rate,
+    /// or `None` without a limit. Bundles are ticked in the order of their numbers.
     pub(super) fn tick(
         &mut self,
         number: usize,

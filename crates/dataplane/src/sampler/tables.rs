@@ -207,9 +207,8 @@ mod tests {
         #[test]
         fn a_change_has_no_gap(all in prop::collection::vec(rules(), 1..5)) {
             let (mut tables, mut maps) = (Tables::default(), Maps::default());
-            let addresses: Vec<IpAddr> = ["10.0.1.1", "10.1.1.1", "10.2.0.1", "10.3.1.9", "11.1.1.1"]
-                .map(|address| address.parse().unwrap())
-                .to_vec();
+            let addresses = ["10.0.1.1", "10.1.1.1", "10.2.0.1", "10.3.1.9", "11.1.1.1"];
+            let addresses = addresses.map(|address| address.parse::<IpAddr>().unwrap());
             let packets: Vec<_> = addresses
                 .iter()
                 .flat_map(|source| addresses.iter().map(move |destination| (*source, *destination)))

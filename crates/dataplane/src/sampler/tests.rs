@@ -128,9 +128,12 @@ fn rules_change_while_the_program_runs() {
     for hook in [Hook::Xdp, Hook::Tc] {
         let Some(mut sampler) = ethernet(hook) else { return };
         let frames = frames::vectors();
-        let of = |version: bool| {
-            let is = |v: &&frames::Vector| matches!(Frame::parse(&v.frame), Ok(Frame::Ip(h)) if h.source.is_ipv4() == version);
-            frames.iter().find(is).unwrap().frame.clone()
+        let of = |is_v4: bool| {
+            let is = |frame: &[u8]| match Frame::parse(frame) {
+                Ok(Frame::Ip(headers)) => headers.source.is_ipv4() == is_v4,
+                _ => false,
+            };
+            frames.iter().find(|v| is(&v.frame)).unwrap().frame.clone()
         };
         let (four, six) = (of(true), of(false));
         let bundle_of = |sampler: &mut Sampler, frame: &[u8]| {

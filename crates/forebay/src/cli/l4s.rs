@@ -1,9 +1,10 @@
 //! Arguments of `forebay l4s`.
 
-use std::net::SocketAddr;
+use std::net::{Ipv6Addr, SocketAddr};
 
 use clap::{Args, Subcommand};
 use forebay_config::RateValue;
+use forebay_l4s_check::live::PORT;
 
 #[derive(Debug, Args)]
 pub(crate) struct L4sArgs {
@@ -21,7 +22,7 @@ pub(crate) enum L4sCommand {
     /// Answer checks from other hosts until it is stopped.
     Reflect {
         /// The address and UDP port to listen on.
-        #[arg(long, value_name = "ADDRESS", default_value_t = SocketAddr::from((std::net::Ipv6Addr::UNSPECIFIED, forebay_l4s_check::live::PORT)))]
+        #[arg(long, value_name = "ADDRESS", default_value_t = everywhere())]
         listen: SocketAddr,
     },
 }
@@ -36,6 +37,10 @@ pub(crate) struct L4sCheckArgs {
     /// Print the report as JSON.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+fn everywhere() -> SocketAddr {
+    SocketAddr::from((Ipv6Addr::UNSPECIFIED, PORT))
 }
 
 fn rate(text: &str) -> Result<RateValue, String> {

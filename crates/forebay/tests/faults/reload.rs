@@ -235,8 +235,8 @@ fn kernel(times: usize) {
     let passed = probe.end();
     transfers.end();
     eprintln!(
-        "{what}: {} dropped, {again} segments sent again, a transfer waited for {stall:.1?} at most, \
-         and {usual:.1?} in two seconds without reloads",
+        "{what}: {} dropped, {again} segments sent again, a transfer waited for {stall:.1?} at \
+         most, and {usual:.1?} in two seconds without reloads",
         waiting.dropped - dropped
     );
     passed.check(&what);
@@ -388,8 +388,8 @@ fn wire(method: &str, times: usize, [one, other]: [&str; 2]) {
     let passed = probe.end();
     transfers.end();
     eprintln!(
-        "{what}: {again} segments sent again, a transfer waited for {stall:.1?} at most, and {usual:.1?} in \
-         two seconds without reloads"
+        "{what}: {again} segments sent again, a transfer waited for {stall:.1?} at most, and \
+         {usual:.1?} in two seconds without reloads"
     );
     assert_eq!(passed.lost(), 0, "{what}");
     passed.check(&what);

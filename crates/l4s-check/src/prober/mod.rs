@@ -11,9 +11,9 @@ use crate::samples::{Counts, Phase, Sample, Samples, arrival_rate};
 use stream::Stream;
 
 /// The headers of IPv4 and UDP, which count towards a rate.
-const HEADERS: u64 = 28;
+pub(crate) const HEADERS: u64 = 28;
 /// The payload of a packet that makes load: below the MTU of any tunnel in use.
-const LOAD: u64 = 1_200;
+pub(crate) const LOAD: u64 = 1_200;
 /// The payload of a packet that only observes.
 const SMALL: u64 = 72;
 /// How many packets of each codepoint are sent first.
@@ -87,13 +87,11 @@ enum State {
     /// The streams send until `until`.
     Sending {
         phase: Phase,
-        since: Nanos,
         until: Nanos,
     },
     /// Answers to `phase` are awaited.
     Awaiting {
         phase: Phase,
-        since: Nanos,
         until: Nanos,
     },
     Done,
@@ -108,7 +106,6 @@ pub struct Prober {
     samples: Samples,
     /// What is left of the first packets, the next one last.
     first: Vec<Ecn>,
-    began: Nanos,
     longest_rtt: Nanos,
     /// The path's rate, once it is known.
     rate: Option<Rate>,
@@ -124,11 +121,10 @@ impl Prober {
         let until = now.saturating_add(SPACING * first.len() as u64);
         Self {
             options,
-            state: State::Sending { phase: Phase::Codepoints, since: now, until },
+            state: State::Sending { phase: Phase::Codepoints, until },
             streams: vec![Stream::new(now, Ecn::NotEct, SMALL, SPACING)],
             samples: Samples::default(),
             first,
-            began: now,
             longest_rtt: Nanos::ZERO,
             rate: None,
             calm: Nanos::ZERO,
@@ -205,15 +201,15 @@ impl Prober {
     /// Ends what is over and begins what comes next.
     fn advance(&mut self, now: Nanos) {
         match self.state {
-            State::Sending { phase, since, until } => {
+            State::Sending { phase, until } => {
                 let overloaded = matches!(phase, Phase::Ramp(_)) && self.is_overloaded(phase);
                 if now >= until || overloaded || self.samples.is_full() {
                     let wait = self.patience(phase);
-                    self.state = State::Awaiting { phase, since, until: now.saturating_add(wait) };
+                    self.state = State::Awaiting { phase, until: now.saturating_add(wait) };
                     self.streams.clear();
                 }
             }
-            State::Awaiting { phase, until, .. } if now >= until => self.follow(phase, now),
+            State::Awaiting { phase, until } if now >= until => self.follow(phase, now),
             State::Awaiting { .. } | State::Done => {}
         }
     }
@@ -264,7 +260,7 @@ impl Prober {
         let spacing = step_rate(step).time_for(Bytes(LOAD + HEADERS));
         let until = now.saturating_add(STEP.max(spacing * STEP_PACKETS));
         self.streams = vec![Stream::new(now, Ecn::NotEct, LOAD, spacing)];
-        self.state = State::Sending { phase: Phase::Ramp(step), since: now, until };
+        self.state = State::Sending { phase: Phase::Ramp(step), until };
     }
 
     /// Begins the light phase or a load at `at`.
@@ -285,7 +281,7 @@ impl Prober {
             Stream::new(at, beside, SMALL, small),
         ];
         let until = at.saturating_add(Nanos::from_secs_f64(seconds));
-        self.state = State::Sending { phase, since: at, until };
+        self.state = State::Sending { phase, until };
     }
 
     /// Returns whether a step shows a queue or loss already.
@@ -306,11 +302,6 @@ impl Prober {
     fn last_half(&self, phase: Phase) -> impl Iterator<Item = &Sample> {
         let arrived = Counts::of(self.samples.of(phase)).arrived;
         self.samples.of(phase).filter(|s| s.arrived.is_some()).skip(arrived / 2)
-    }
-
-    /// Returns how long the check has taken.
-    pub fn lasted(&self, now: Nanos) -> Nanos {
-        now.saturating_sub(self.began)
     }
 }
 

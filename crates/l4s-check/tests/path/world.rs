@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use forebay_l4s_check::{Datagram, Echo, Options, Probe, Prober, Reflector, Report};
+use forebay_l4s_check::{Datagram, Echo, Options, Probe, Prober, Report};
 use forebay_queue::{Ecn, Packet, Qdisc};
 use forebay_units::{Bytes, Nanos, Rate};
 
@@ -156,7 +156,7 @@ impl World {
                 last_arrival = last_arrival.max(free + self.rtt / 2 + jitter);
                 let mut probe = [0; 64];
                 Probe { session: prober.session(), sequence }.encode(&mut probe);
-                let echo = Reflector.answer(last_arrival + skew, ecn, &probe).unwrap();
+                let echo = Echo::of(last_arrival + skew, ecn, &probe).unwrap().encode();
                 count += 1;
                 echoes.push(Reverse((last_arrival + self.rtt / 2, count, echo)));
             }

@@ -48,10 +48,10 @@ impl fmt::Display for Band {
 pub struct Bands([Band; Measure::ALL.len()]);
 
 impl Default for Bands {
-    /// The bands for validating one engine against another: throughput within 5 %; mean delays
-    /// and median round trips within 15 % or 2 ms; tails, which have few events, within 25 % or
-    /// 5 ms; medians of slowdowns within 10 % or 0.05, their tails within 25 % or 0.5; counts
-    /// within 50 % or 20.
+    /// Returns the bands for validating one engine against another. Throughput may differ by 5 %,
+    /// mean delays and median round trips by 15 % or 2 ms, and their tails, which have few events,
+    /// by 25 % or 5 ms. Medians of slowdowns may differ by 10 % or 0.05, their tails by 25 % or 0.5,
+    /// and counts by 50 % or 20.
     fn default() -> Self {
         Self(Measure::ALL.map(|measure| match measure {
             Measure::Throughput => Band { absolute: None, ..Band::new(5.0, 0.0) },

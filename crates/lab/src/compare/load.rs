@@ -6,9 +6,8 @@ use crate::analysis::{Analysis, Summary};
 use crate::results::external;
 use crate::results::store::{self, StoreError};
 
-/// Loads the summaries at `path`: a directory that `forebay lab run --out` wrote, one of its files,
-/// a file of summaries that `--json` wrote (`*.json`), or a result of another tool (see
-/// [`external`]).
+/// Loads the summaries at `path`. That is a directory that `forebay lab run --out` wrote or one of
+/// its files, the summaries of `--json` (`*.json`), or a result of another tool ([`external`]).
 ///
 /// # Errors
 ///

@@ -13,9 +13,10 @@ use serde::{Deserialize, Serialize};
 
 /// The caption of the picture.
 pub const CAPTION: &str = "Slowdown is a request's completion time over the time it would take on \
-    the empty path, so 1 is ideal; the axis is logarithmic. Box: the middle half of requests, with the \
-    median; whiskers: 10th to 90th percentile; dot: 99th. Fewer than 20 requests are a dot each, with the median. Requests unfinished at the end count with the \
-    time they had taken by then, so figures may be too low, never too high.";
+    the empty path, so 1 is ideal; the axis is logarithmic. Box: the middle half of requests, with \
+    the median; whiskers: 10th to 90th percentile; dot: 99th. Fewer than 20 requests are a dot \
+    each, with the median. Requests unfinished at the end count with the time they had taken by \
+    then, so figures may be too low, never too high.";
 
 /// The height without the names below.
 const HEIGHT: f64 = 272.0;

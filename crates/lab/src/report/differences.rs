@@ -121,7 +121,7 @@ pub(super) fn sentence(groups: &[Group<'_>]) -> String {
     }
 }
 
-/// A single arm.
+/// Says what a single arm measured.
 fn alone(group: &Group<'_>) -> String {
     let said = FIGURES.iter().filter_map(|f| {
         let value = figure(Spread::of(f, &group.runs)?.median);

@@ -387,7 +387,8 @@ mod tests {
             links in proptest::collection::vec((0u32..8, 0u32..8, 1u32..5), 1..24),
             k in 1usize..12,
         ) {
-            let mut links: Vec<_> = links.iter().map(|&(a, b, m)| (a % routers, b % routers, m)).collect();
+            let within = |&(a, b, metric): &(u32, u32, u32)| (a % routers, b % routers, metric);
+            let mut links: Vec<_> = links.iter().map(within).collect();
             links.sort_unstable();
             links.dedup_by_key(|l| (l.0, l.1));
             let topology = network(routers, &links);
@@ -413,7 +414,8 @@ mod tests {
                     seen.push(at);
                 }
                 prop_assert_eq!(at, target);
-                prop_assert_eq!(path.length, path.links.iter().map(|l| u64::from(topology.link(*l).metric)).sum::<u64>());
+                let metrics = path.links.iter().map(|l| u64::from(topology.link(*l).metric));
+                prop_assert_eq!(path.length, metrics.sum::<u64>());
             }
         }
     }

@@ -39,7 +39,6 @@ td.number, th.number { text-align: right; white-space: nowrap; }
 impl Report {
     /// Formats the plan as one self-contained HTML page.
     pub fn html(&self) -> String {
-        let (moved, more) = self.moved();
         let percent = |part: f64| format!("{:.1} %", part * 100.0 + 0.0);
         let network = if self.network.is_empty() { "The network" } else { &self.network };
         let tiles = [
@@ -74,13 +73,7 @@ impl Report {
         let before = diagram("before", "Now", &self.flows, |f| f.before);
         let after = diagram("after", "If the plan is followed", &self.flows, |f| f.after);
         let title = escape(network);
-        let lead = format!(
-            "{} more is carried. {moved} of {} aggregates move: {} of their traffic takes other paths or \
-             another split.",
-            percent(self.gain()),
-            self.routing.len(),
-            rate(more)
-        );
+        let lead = format!("{} more is carried. {}", percent(self.gain()), self.moves());
         format!(
             "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\

@@ -15,6 +15,18 @@ fn percent(part: f64) -> String {
     format!("{:.1} %", (part * 1000.0).round() / 10.0 + 0.0)
 }
 
+impl Report {
+    /// Says how many aggregates move, and how much of their traffic.
+    pub(super) fn moves(&self) -> String {
+        let (moved, more) = self.moved();
+        format!(
+            "{moved} of {} aggregates move: {} of their traffic takes other paths or another split.",
+            self.routing.len(),
+            rate(more)
+        )
+    }
+}
+
 impl Display for Report {
     /// Formats what operators need first: totals, results by provider, the fullest links, and
     /// changes.
@@ -81,13 +93,7 @@ impl Display for Report {
         writeln!(f)?;
         table.fmt(f)?;
 
-        let (moved, more) = self.moved();
-        writeln!(
-            f,
-            "\n{moved} of {} aggregates move: {} of their traffic takes other paths or another split.",
-            self.routing.len(),
-            rate(more)
-        )?;
+        writeln!(f, "\n{}", self.moves())?;
         if self.unreachable > 0.0 {
             writeln!(f, "{} cannot reach its users from its entries.", rate(self.unreachable))?;
         }

@@ -42,8 +42,8 @@ fn drops_come_at_interval_over_root_n() {
     assert_eq!(times, [110, 210, 260, 317, 366, 410, 450, 488, 523, 556]);
 }
 
-/// The sojourn time is first above a target of 100 ms at 100 ms. With an interval of 5 ms drops are
-/// due at 105, 110, 112.5, 115.312 and 117.751 ms.
+/// The sojourn time is first above a target of 100 ms at 100 ms. The interval is 5 ms, so that the
+/// law wants drops at 105, 110, 112.5, 115.312 and 117.751 ms.
 #[test]
 fn a_target_above_the_interval_limits_the_sojourn_time() {
     let (target, interval) = (Nanos::from_millis(100), Nanos::from_millis(5));
@@ -71,9 +71,9 @@ fn gaps_are_those_of_linux_to_the_nanosecond() {
     }
 }
 
-/// A sojourn time below target ends the dropping state. The count continues if the next drop was
-/// due (at 487.106 ms) less than 16 intervals ago: six of the seven drops follow the first, so the
-/// next gap is a step from that after the seventh towards 100/sqrt(6) ms.
+/// A sojourn time below target ends the dropping state. The law wanted the next drop at 487.106 ms.
+/// If that is less than 16 intervals ago, the count continues: six of the seven drops follow the
+/// first, so the next gap is one step from that after the seventh towards 100/sqrt(6) ms.
 #[test]
 fn dropping_resumes_at_the_rate_of_the_last_episode() {
     // The first drop of the second episode is at 475 + pause + 110 ms.

@@ -213,16 +213,18 @@ proptest! {
             session.receive(NOW, &up(last, None, None), &mut table).unwrap();
         }
         for step in steps {
+            // A length of 8 to 10 bits, and as many octets as it needs (RFC 4271 section 4.3).
+            let prefix = |net: u8| [8 + net % 3, net, 0][..2 + usize::from(!net.is_multiple_of(3))].to_vec();
             let octets = match step {
                 Step::Announce(last, net, hop) => {
                     model.insert((last, net), hop);
                     let mut attributes = ATTRIBUTES;
                     attributes[23] = hop;
-                    update(0, last, &[], &attributes, &[8 + net % 3, net, 0][..2 + usize::from(net % 3 > 0)])
+                    update(0, last, &[], &attributes, &prefix(net))
                 }
                 Step::Withdraw(last, net) => {
                     model.remove(&(last, net));
-                    update(0, last, &[8 + net % 3, net, 0][..2 + usize::from(net % 3 > 0)], &[], &[])
+                    update(0, last, &prefix(net), &[], &[])
                 }
                 Step::Down(last) => {
                     model.retain(|key, _| key.0 != last);

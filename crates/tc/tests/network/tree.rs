@@ -103,6 +103,30 @@ fn packets_go_where_the_programs_say() {
     assert_eq!(statistics, [of(5), of(7), of(11)]);
 }
 
+/// Returns the statistics of the first bundle.
+fn first(tree: &mut Tree) -> Statistics {
+    let mut all = Vec::new();
+    tree.statistics(&mut all).unwrap();
+    all[0]
+}
+
+/// Lets frames wait in the queue of the first bundle, and returns its statistics then.
+fn let_wait(tree: &mut Tree, far: &UdpSocket) -> Statistics {
+    let socket = UdpSocket::bind("10.9.0.1:0").unwrap();
+    socket.send_to(&[0; 100], "10.9.0.2:9").unwrap();
+    far.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    far.recv(&mut [0; 2_000]).unwrap();
+    // A frame takes 8 s at this rate, and one may go at once.
+    tree.set_rate(0, Some(Rate::from_bps(1_000)));
+    assert_eq!(tree.flush().unwrap(), 1);
+    for _ in 0..20 {
+        socket.send_to(&[0; 1_000], "10.9.0.2:9").unwrap();
+    }
+    let statistics = first(tree);
+    assert!(statistics.queued >= 19, "{statistics:?}");
+    statistics
+}
+
 #[test]
 fn a_restart_adopts_what_is_there_with_all_that_waits() {
     if !has_root() {
@@ -114,35 +138,18 @@ fn a_restart_adopts_what_is_there_with_all_that_waits() {
         let bundles: &[&[Discipline]] = &[&[fifo(100)], &[SFQ]];
         let program = ByAddress::load();
         let mut tree = install(bundles);
-        let socket = UdpSocket::bind("10.9.0.1:0").unwrap();
-        socket.send_to(&[0; 100], "10.9.0.2:9").unwrap();
-        let mut received = [0; 2_000];
-        far.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
-        far.recv(&mut received).unwrap();
-        // A frame takes 8 s at this rate, and one may go at once.
-        tree.set_rate(0, Some(Rate::from_bps(1_000)));
-        assert_eq!(tree.flush().unwrap(), 1);
-        for _ in 0..20 {
-            socket.send_to(&[0; 1_000], "10.9.0.2:9").unwrap();
-        }
-        let backlog = |tree: &mut Tree| {
-            let mut all = Vec::new();
-            tree.statistics(&mut all).unwrap();
-            all[0]
-        };
-        let before = backlog(&mut tree);
-        assert!(before.queued >= 19, "{before:?}");
+        let before = let_wait(&mut tree, &far);
         drop(tree);
         let device = Device::find(WAN).unwrap();
         let (mut tree, steps) =
             Tree::install(device, plan(bundles), &program.programs(), Foreign::Refuse).unwrap();
         assert_eq!(beside_filters(steps), []);
-        assert_eq!(backlog(&mut tree), before);
+        assert_eq!(first(&mut tree), before);
         // The rate was adopted too, so that to set it again is no change.
         tree.set_rate(0, Some(Rate::from_bps(1_000)));
         assert_eq!(tree.flush().unwrap(), 0);
         tree.rebuild(&program.programs()).unwrap();
-        assert_eq!(backlog(&mut tree), before);
+        assert_eq!(first(&mut tree), before);
         tree.remove().unwrap();
     });
 }
@@ -167,22 +174,7 @@ fn a_change_touches_what_differs_and_a_refused_one_nothing() {
             bundles.iter().map(bundle).collect()
         };
         let mut tree = install(&[&[SFQ], &[fifo(7)], &[fifo(8)]]);
-        let socket = UdpSocket::bind("10.9.0.1:0").unwrap();
-        socket.send_to(&[0; 100], "10.9.0.2:9").unwrap();
-        far.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
-        far.recv(&mut [0; 2_000]).unwrap();
-        tree.set_rate(0, Some(Rate::from_bps(1_000)));
-        tree.flush().unwrap();
-        for _ in 0..20 {
-            socket.send_to(&[0; 1_000], "10.9.0.2:9").unwrap();
-        }
-        let waiting = |tree: &mut Tree| {
-            let mut all = Vec::new();
-            tree.statistics(&mut all).unwrap();
-            all[0]
-        };
-        let before = waiting(&mut tree);
-        assert!(before.queued >= 19, "{before:?}");
+        let before = let_wait(&mut tree, &far);
 
         // Bundle 1 goes, bundle 2 changes, bundles 3 and 4 come.
         let bundles = [(0, SFQ), (2, fifo(9)), (3, fifo(3)), (4, SFQ)];
@@ -193,7 +185,7 @@ fn a_change_touches_what_differs_and_a_refused_one_nothing() {
         assert!(text.contains(&"delete class fb0:2".to_owned()), "{text:?}");
         let of_first = |step: &&String| step.contains("1000:") || step.ends_with("fb0:1");
         assert_eq!(text.iter().filter(of_first).count(), 0, "{text:?}");
-        assert_eq!(waiting(&mut tree), before);
+        assert_eq!(first(&mut tree), before);
         // The rate was kept too, so that to set it again is no change.
         tree.set_rate(0, Some(Rate::from_bps(1_000)));
         assert_eq!(tree.flush().unwrap(), 0);
@@ -214,7 +206,7 @@ fn a_change_touches_what_differs_and_a_refused_one_nothing() {
             let kept = tree.plan().clone();
             let error = tree.change(refused, &program.programs()).unwrap_err();
             assert!(matches!(error, Error::NoProgram { classes: 2 }), "{error}");
-            assert_eq!(waiting(&mut tree), before);
+            assert_eq!(first(&mut tree), before);
             assert_eq!(tree.plan(), &kept);
         }
         tree.remove().unwrap();
