@@ -50,8 +50,8 @@ pub struct Bands([Band; Measure::ALL.len()]);
 impl Default for Bands {
     /// Returns the bands for validating one engine against another. Throughput may differ by 5 %,
     /// mean delays and median round trips by 15 % or 2 ms, and their tails, which have few events,
-    /// by 25 % or 5 ms. Medians of slowdowns may differ by 10 % or 0.05, their tails by 25 % or 0.5,
-    /// and counts by 50 % or 20.
+    /// by 25 % or 5 ms. Medians of slowdowns may differ by 10 % or 0.05, their tails by 25 % or
+    /// 0.5, and counts by 50 % or 20.
     fn default() -> Self {
         Self(Measure::ALL.map(|measure| match measure {
             Measure::Throughput => Band { absolute: None, ..Band::new(5.0, 0.0) },

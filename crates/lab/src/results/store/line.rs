@@ -167,8 +167,8 @@ impl Header {
 }
 
 /// A packet: when it left, how long it waited, its length in bytes, its source, its
-/// [`Record::flags`] and its flow. Times are in nanoseconds. It left so long after the packet before
-/// it on the line; the first counts from the clock's origin.
+/// [`Record::flags`] and its flow. Times are in nanoseconds. It left so long after the packet
+/// before it on the line; the first counts from the clock's origin.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Packet(i64, u64, u64, u8, u8, #[serde(default)] u16);
 
