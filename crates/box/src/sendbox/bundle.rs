@@ -149,7 +149,7 @@ impl ControlledBundle {
 
     /// Checks that the control loop takes the settings of `config`.
     pub(super) fn check(config: &BundleConfig) -> Result<(), Error> {
-        control_loop(config, Nanos::ZERO).map(drop)
+        settings(config).validate().map_err(|source| failure(config, source))
     }
 
     /// Notes that a packet left its queue.
@@ -425,11 +425,11 @@ impl ControlledBundle {
     }
 }
 
-/// Makes the control loop of a bundle.
-fn control_loop(config: &BundleConfig, now: Nanos) -> Result<control::ControlLoop, Error> {
+/// Returns the settings of a bundle's control loop.
+fn settings(config: &BundleConfig) -> control::ControlConfig {
     let defaults = control::ControlConfig::default();
     let feedback_wire = packet_length(FEEDBACK_LEN, config.receivebox);
-    let settings = control::ControlConfig {
+    control::ControlConfig {
         min_rate: config.min_rate.unwrap_or(defaults.min_rate),
         max_rate: config.max_rate.unwrap_or(defaults.max_rate),
         epoch: control::EpochConfig { feedback_wire, ..defaults.epoch },
@@ -438,9 +438,16 @@ fn control_loop(config: &BundleConfig, now: Nanos) -> Result<control::ControlLoo
         multipath: config.multipath,
         guard: config.guard,
         ..defaults
-    };
-    control::ControlLoop::new(settings, now)
-        .map_err(|source| Error::Control { bundle: config.name.clone(), source })
+    }
+}
+
+/// Makes the control loop of a bundle.
+fn control_loop(config: &BundleConfig, now: Nanos) -> Result<control::ControlLoop, Error> {
+    control::ControlLoop::new(settings(config), now).map_err(|source| failure(config, source))
+}
+
+fn failure(config: &BundleConfig, source: control::ConfigError) -> Error {
+    Error::Control { bundle: config.name.clone(), source }
 }
 
 /// Makes the channel of a bundle to its receivebox.
