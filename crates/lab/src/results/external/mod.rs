@@ -43,12 +43,16 @@ pub fn load(path: &Path) -> Result<Vec<Run>, StoreError> {
         .map_err(|e| fault(e.line(), format!("not JSON of a known tool: {e}")))?;
     let name = name(path);
     let has = |key| value.get(key).is_some();
-    let runs = match () {
-        () if has("x_values") && has("results") => flent::runs(value, &name),
-        () if has("intervals") && has("start") => iperf3::runs(value, &name),
-        () if has("round_trips") && has("stats") => irtt::runs(value, &name),
-        () if has("stream_groups") && has("pings") => crusader::runs(value, &name),
-        () => Err("not a result of flent, iperf3 (--json), irtt (-o) or crusader (export)".into()),
+    let runs = if has("x_values") && has("results") {
+        flent::runs(value, &name)
+    } else if has("intervals") && has("start") {
+        iperf3::runs(value, &name)
+    } else if has("round_trips") && has("stats") {
+        irtt::runs(value, &name)
+    } else if has("stream_groups") && has("pings") {
+        crusader::runs(value, &name)
+    } else {
+        Err("not a result of flent, iperf3 (--json), irtt (-o) or crusader (export)".into())
     };
     let runs = runs.map_err(|problem| fault(1, problem))?;
     let is_empty = |run: &Run| run.progress.is_empty() && run.round_trips.is_empty();
