@@ -18,18 +18,3 @@ impl NameLock {
         UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(name)?).map(Self)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_name_has_one_holder_at_a_time() {
-        let name = format!("fb-name-lock-{}", std::process::id());
-        let held = NameLock::hold(&name).unwrap();
-        let refused = NameLock::hold(&name).unwrap_err();
-        assert_eq!(refused.kind(), io::ErrorKind::AddrInUse);
-        drop(held);
-        assert!(NameLock::hold(&name).is_ok());
-    }
-}
