@@ -1,7 +1,6 @@
 //! The kernel's requests about a network interface.
 
 use std::ffi::CStr;
-use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use crate::error::{Error, last};
@@ -53,6 +52,13 @@ impl RequestSocket {
         Ok(req)
     }
 
+    /// Returns the MTU of the interface with this name, if there is one.
+    pub(crate) fn mtu(&self, name: &str) -> Result<Option<u32>, Error> {
+        let answer = existing(self.ask(name, libc::SIOCGIFMTU, None))?;
+        // SAFETY: the request filled this member of the union.
+        Ok(answer.map(|answer| unsafe { answer.ifr_ifru.ifru_mtu } as u32))
+    }
+
     /// Returns the present name of the interface with this index, if there is one.
     pub(crate) fn name(&self, index: u32) -> Result<Option<String>, Error> {
         // SAFETY: all-zero is a valid `ifreq`.
@@ -61,12 +67,20 @@ impl RequestSocket {
         // SAFETY: the request reads the index and writes a terminated name.
         let name = unsafe {
             if libc::ioctl(self.0.as_raw_fd(), libc::SIOCGIFNAME, &mut req) < 0 {
-                let missing = io::Error::last_os_error().raw_os_error() == Some(libc::ENODEV);
-                let asked = format!("asking about interface {index}");
-                return if missing { Ok(None) } else { Err(last(asked)) };
+                return existing(Err(last(format!("asking about interface {index}"))));
             }
             CStr::from_ptr(req.ifr_name.as_ptr())
         };
         Ok(Some(name.to_string_lossy().into_owned()))
+    }
+}
+
+/// Returns `None` for an answer that there is no such interface.
+fn existing<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {
+    match answer {
+        Err(Error::System { source, .. }) if source.raw_os_error() == Some(libc::ENODEV) => {
+            Ok(None)
+        }
+        other => other.map(Some),
     }
 }

@@ -38,13 +38,13 @@ impl Presence {
     /// As [`Presence::check`]; [`Error::MtuRaised`] if the MTU is now too large.
     pub fn check_fits(&self, pool: &Pool) -> Result<(), Error> {
         let name = self.check()?;
-        let answer = self.socket.ask(&name, libc::SIOCGIFMTU, None)?;
-        // SAFETY: the request filled this member of the union.
-        let mtu = unsafe { answer.ifr_ifru.ifru_mtu } as u32;
-        if pool.fits(mtu) {
-            return Ok(());
+        match self.socket.mtu(&name)? {
+            // While an interface is renamed, it has its new name and is not yet found by it. If it
+            // has gone instead, the next check says so.
+            None => Ok(()),
+            Some(mtu) if pool.fits(mtu) => Ok(()),
+            Some(mtu) => Err(Error::MtuRaised { interface: name, mtu, max: Pool::MAX_MTU }),
         }
-        Err(Error::MtuRaised { interface: name, mtu, max: Pool::MAX_MTU })
     }
 }
 
