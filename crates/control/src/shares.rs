@@ -2,7 +2,8 @@
 //!
 //! No signal of the path tells a bundle beside which another bundle lowers its rate from a bundle
 //! beside other people's traffic that lowers its rate. So the receivebox says in its feedback what
-//! its other bundles receive, and the guards of the bundles do not test against each other.
+//! its other bundles receive, and the guards of the bundles do not test against each other. A
+//! sendbox knows the same of its bundles towards other sites, since their feedback says it.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -17,6 +18,17 @@ pub struct Others {
     /// The fair share: the mean rate of the large bundles, one's own among them. Zero means that
     /// there are no others.
     pub fair: Rate,
+}
+
+impl Others {
+    /// Returns these bundles and `more` of them, of which none is among these.
+    ///
+    /// The fair share is the larger one: a bundle that has less than its share of either bottleneck
+    /// tests as if it were alone.
+    #[must_use]
+    pub fn and(self, more: Self) -> Self {
+        Self { bytes: self.bytes + more.bytes, fair: self.fair.max(more.fair) }
+    }
 }
 
 /// Rates are measured over this long.
@@ -39,10 +51,12 @@ struct Share {
     rate: f64,
 }
 
-/// The bundles of a receivebox.
+/// The bundles of a receivebox, or of a sendbox.
 #[derive(Debug)]
 pub struct Shares {
     bundles: Vec<Share>,
+    /// The number of bundles that are present.
+    present: usize,
     total: Bytes,
     fair: Rate,
     since: Nanos,
@@ -52,12 +66,13 @@ impl Shares {
     /// Creates the state of this many bundles, which have received nothing.
     pub fn new(bundles: usize) -> Self {
         let bundles = vec![Share { present: true, ..Share::default() }; bundles];
-        Self { bundles, total: Bytes::ZERO, fair: Rate::ZERO, since: Nanos::ZERO }
+        let present = bundles.len();
+        Self { bundles, present, total: Bytes::ZERO, fair: Rate::ZERO, since: Nanos::ZERO }
     }
 
     /// Adds a bundle, which has received nothing.
     pub fn add(&mut self) {
-        self.bundles.push(Share { present: true, ..Share::default() });
+        self.begin(self.bundles.len());
     }
 
     /// Begins bundle number `bundle`, which has received nothing. Another bundle may have had the
@@ -66,12 +81,15 @@ impl Shares {
         if self.bundles.len() <= bundle {
             self.bundles.resize(bundle + 1, Share::default());
         }
-        self.bundles[bundle] = Share { present: true, ..Share::default() };
+        self.end(bundle);
+        self.bundles[bundle].present = true;
+        self.present += 1;
     }
 
     /// Ends bundle number `bundle`. What it has received stays in the total of all.
     pub fn end(&mut self, bundle: usize) {
         if let Some(share) = self.bundles.get_mut(bundle) {
+            self.present -= usize::from(share.present);
             *share = Share::default();
         }
     }
@@ -93,8 +111,14 @@ impl Shares {
 
     /// Returns what the bundles other than number `bundle` have received.
     pub fn others(&self, bundle: usize) -> Others {
-        let own = self.bundles.get(bundle).map_or(Bytes::ZERO, |share| share.bytes);
-        let alone = self.bundles.iter().filter(|share| share.present).count() < 2;
+        self.beside(&[bundle])
+    }
+
+    /// Returns what the bundles other than these, each of which is given once, have received.
+    pub fn beside(&self, bundles: &[usize]) -> Others {
+        let these = || bundles.iter().filter_map(|b| self.bundles.get(*b)).filter(|s| s.present);
+        let own = these().fold(Bytes::ZERO, |sum, share| sum + share.bytes);
+        let alone = these().count() == self.present;
         let fair = if alone { Rate::ZERO } else { self.fair };
         Others { bytes: self.total.saturating_sub(own), fair }
     }
@@ -145,6 +169,26 @@ mod tests {
         let shares = received([8, 16, 24]);
         assert_eq!(shares.others(0).bytes, Bytes(40 * 125 * 2_000));
         assert_eq!(shares.others(2).bytes, Bytes(24 * 125 * 2_000));
+    }
+
+    #[test]
+    fn the_others_of_several_bundles_are_beside_all_of_them() {
+        let mut shares = received([8, 16, 24]);
+        assert_eq!(shares.beside(&[0, 2]).bytes, Bytes(16 * 125 * 2_000));
+        assert!(shares.beside(&[0, 2]).fair > Rate::ZERO);
+        assert_eq!(shares.beside(&[0, 1, 2]).fair, Rate::ZERO, "there are no others");
+        shares.end(1);
+        assert_eq!(shares.beside(&[0, 2]).fair, Rate::ZERO, "the only other has ended");
+        shares.begin(1);
+        assert!(shares.beside(&[0, 2]).fair > Rate::ZERO);
+    }
+
+    #[test]
+    fn the_others_of_two_places_add_up() {
+        let here = Others { bytes: Bytes(7), fair: Rate::from_mbps(3) };
+        let there = Others { bytes: Bytes(5), fair: Rate::from_mbps(4) };
+        assert_eq!(here.and(there), Others { bytes: Bytes(12), fair: Rate::from_mbps(4) });
+        assert_eq!(there.and(Others::default()), there);
     }
 
     #[test]

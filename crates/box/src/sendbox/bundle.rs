@@ -1,6 +1,7 @@
 //! A bundle at its sendbox: the control loop, and the channel to the receivebox.
 
 mod decisions;
+mod delivered;
 mod rtt_range;
 
 use std::net::SocketAddr;
@@ -23,6 +24,7 @@ use crate::reload::Parts;
 use crate::slots::Slots;
 use crate::status::seconds;
 use decisions::Decisions;
+use delivered::Delivered;
 use rtt_range::RttRange;
 
 /// The time after which an update is sent again while no feedback arrives that answers a packet. A
@@ -57,6 +59,7 @@ pub(super) struct ControlledBundle {
     /// The channel of another key, which the receivebox may not have yet.
     next: Option<Next>,
     headers: LinkHeaders,
+    delivered: Delivered,
     /// The time of the last update.
     updated_at: Nanos,
     /// The time of the last feedback that answered a packet.
@@ -89,6 +92,7 @@ impl ControlledBundle {
             base: (Bytes::ZERO, 0),
             total: (Bytes::ZERO, 0),
             headers: LinkHeaders::new(header),
+            delivered: Delivered::default(),
             id: BundleId(config.id),
             feedback: channel(&config),
             next: None,
@@ -173,8 +177,14 @@ impl ControlledBundle {
         self.control.on_total(sent.saturating_sub(bytes), packets.saturating_sub(before));
     }
 
-    /// Handles a datagram for this bundle; returns whether it was accepted.
-    pub(super) fn on_message(&mut self, datagram: &Datagram, channel: &Channel) -> bool {
+    /// Handles a datagram for this bundle; returns whether it was accepted. `beside` takes the
+    /// bytes that have arrived, and returns the sendbox's bundles towards other sites.
+    pub(super) fn on_message(
+        &mut self,
+        datagram: &Datagram,
+        channel: &Channel,
+        beside: impl FnOnce(Bytes) -> control::Others,
+    ) -> bool {
         let came = datagram.came;
         let mut received = self.feedback.receive(datagram.bytes());
         if received.is_err()
@@ -200,7 +210,11 @@ impl ControlledBundle {
         };
         self.diagnosis.on_heard(came);
         match received {
-            Received::Feedback(f) => self.on_feedback(came, &f),
+            Received::Feedback(f) => {
+                let sent = self.control.bytes_sent();
+                let arrived = self.delivered.on_counter(f.arrival.bytes, sent);
+                self.on_feedback(came, &f, beside(arrived));
+            }
             Received::EpochSize(epoch) => {
                 self.control.on_epoch_ack(came, epoch.packets());
                 if let Some(counts) = self.feedback.receivebox_counts() {
@@ -212,17 +226,19 @@ impl ControlledBundle {
         true
     }
 
-    fn on_feedback(&mut self, came: Nanos, f: &feedback::Feedback) {
+    /// Takes in a feedback message; `beside` are the sendbox's bundles towards other sites.
+    fn on_feedback(&mut self, came: Nanos, f: &feedback::Feedback, beside: control::Others) {
+        let at_receivebox = f.others.map_or_else(control::Others::default, |others| {
+            let feedback::Others { bytes, fair } = others;
+            control::Others { bytes, fair }
+        });
         let feedback = control::Feedback {
             fingerprint: f.arrival.fingerprint,
             epoch: f.epoch.packets(),
             bytes: f.arrival.bytes,
             packets: f.arrival.packets,
             received_at: f.arrival.time,
-            others: f.others.map_or_else(control::Others::default, |others| control::Others {
-                bytes: others.bytes,
-                fair: others.fair,
-            }),
+            others: at_receivebox.and(beside),
             sequence: f.sequence,
         };
         // The time that the receivebox held the feedback is not part of the path.

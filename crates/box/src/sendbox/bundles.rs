@@ -5,6 +5,7 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
 
+use forebay_control::Shares;
 use forebay_records::{Event, SendStatus, Tick};
 use forebay_system::clock;
 use forebay_units::{Bytes, Nanos, Rate};
@@ -29,6 +30,8 @@ pub(super) struct Bundles {
     by_id: HashMap<BundleId, Vec<usize>>,
     /// The bundles of each receivebox.
     by_address: HashMap<SocketAddr, Vec<usize>>,
+    /// What has arrived of each bundle.
+    shares: Shares,
     /// The channel to the receiveboxes; `None` without bundles.
     channel: Option<Channel>,
 }
@@ -46,6 +49,7 @@ impl Bundles {
         let list = configs.into_iter().map(|b| ControlledBundle::new(b, header, now));
         let list = list.collect::<Result<Vec<_>, _>>()?;
         let mut bundles = Self {
+            shares: Shares::new(list.len()),
             list: Slots::new(list),
             header,
             by_id: HashMap::new(),
@@ -81,6 +85,7 @@ impl Bundles {
                 Step::Add { number, config } => {
                     let bundle = ControlledBundle::new(config, self.header, now)?;
                     self.list.put(number, bundle);
+                    self.shares.begin(number);
                 }
                 Step::Change { number, config, parts } => {
                     if let Some(bundle) = self.list.get_mut(number) {
@@ -89,6 +94,7 @@ impl Bundles {
                 }
                 Step::Remove { number } => {
                     if let Some(bundle) = self.list.remove(number) {
+                        self.shares.end(number);
                         tracing::info!("{}", bundle.summary());
                     }
                 }
@@ -169,15 +175,21 @@ impl Bundles {
     }
 
     fn take(&mut self, datagram: &Datagram) {
+        let Self { list, by_id, by_address, shares, .. } = self;
         let Some(channel) = &self.channel else { return };
-        let from = datagram.from;
+        let Datagram { from, came, .. } = *datagram;
         match channel.bundle_of(datagram) {
-            Ok(id) => match self.by_id.get(&id) {
+            Ok(id) => match by_id.get(&id) {
                 Some(bundles) => {
                     // A key that is another bundle's does not fit.
-                    let _ = bundles.iter().any(|number| {
-                        let bundle = self.list.get_mut(*number);
-                        bundle.is_some_and(|bundle| bundle.on_message(datagram, channel))
+                    let _ = bundles.iter().any(|&number| {
+                        let Some(bundle) = list.get_mut(number) else { return false };
+                        // Those towards the same receivebox are in its feedback.
+                        let same = by_address.get(&bundle.receivebox()).map_or(&[][..], |b| b);
+                        bundle.on_message(datagram, channel, |arrived| {
+                            shares.on_total(came, number, arrived);
+                            shares.beside(same)
+                        })
                     });
                 }
                 None => {
