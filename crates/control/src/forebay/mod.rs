@@ -32,6 +32,7 @@
 
 mod delay_floor;
 mod min_rtt_probe;
+mod start_drain;
 #[cfg(test)]
 mod tests;
 mod tick_input;
@@ -45,6 +46,7 @@ use crate::event::Phase;
 use crate::pass_through::PassThroughPolicy;
 use delay_floor::DelayFloor;
 use min_rtt_probe::MinRttProbe;
+use start_drain::StartDrain;
 use tick_input::TickInput;
 use velocity::Velocity;
 
@@ -88,6 +90,7 @@ pub struct Forebay {
     phase: Phase,
     velocity: Velocity,
     min_rtt_probe: MinRttProbe,
+    start_drain: StartDrain,
     delay_floor: DelayFloor,
     /// Since when there has been a queue.
     queue_since: Option<Nanos>,
@@ -107,6 +110,7 @@ impl Forebay {
             phase: Phase::SlowStart,
             velocity: Velocity::new(),
             min_rtt_probe: MinRttProbe::new(config.drain_after),
+            start_drain: StartDrain::default(),
             delay_floor: DelayFloor::default(),
             queue_since: None,
             settled_at: Nanos::ZERO,
@@ -121,6 +125,21 @@ impl Forebay {
         self.delay_floor = DelayFloor::default();
         self.queue_since = None;
         self.last_tick = m.now;
+    }
+
+    /// Returns the rate while a queue from before the start is drained.
+    fn drained_start(&mut self, s: &TickInput) -> Option<f64> {
+        let found_queue = self.start_drain.found_queue();
+        if let Some(share) = self.start_drain.on_tick(s) {
+            self.phase = Phase::Drain;
+            return Some(share * self.capacity);
+        }
+        if self.phase == Phase::Drain && !self.min_rtt_probe.is_on() {
+            // While the queue stood, all of the path's rate arrived.
+            self.phase = if found_queue { Phase::Hold } else { Phase::SlowStart };
+            self.settled_at = s.now.saturating_add(Nanos::from_secs_f64(s.round));
+        }
+        None
     }
 
     /// Doubles the rate every round until there has been a queue for a round.
@@ -233,6 +252,9 @@ impl RateController for Forebay {
         let s = TickInput::new(m, self.last_tick, self.delay_floor.delay(), &self.config);
         self.last_tick = m.now;
         let least = self.config.min_window * s.packet;
+        if let Some(rate) = self.drained_start(&s) {
+            return self.bounded(rate.max(least / s.base));
+        }
         if self.phase == Phase::SlowStart {
             self.slow_start(&s);
             return self.bounded(self.capacity.max(least / s.base));

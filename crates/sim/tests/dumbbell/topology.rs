@@ -280,3 +280,39 @@ fn impossible_networks_and_traffic_are_refused() {
     let nothing = Pattern::Constant { rate: Rate::ZERO, size: Bytes(1) };
     assert!(refused(S, S * 2, TrafficKind::Datagrams(nothing)).contains("rate above zero"));
 }
+
+/// Returns the packets per second that a bundle gets through its own bottleneck, which serves
+/// 48 Mbit/s in bursts every 20 ms, with bundles to other places beside it.
+fn rate_of_a_bursty_link(others: Vec<Capacity>) -> f64 {
+    let mut sim = Sim::new(3, Seen::default());
+    let first = Capacity::Trace(Trace::parse("bursts", &"20\n".repeat(80)).unwrap());
+    let mut links = Vec::new();
+    for (capacity, flows) in [first].into_iter().chain(others).zip([4, 3, 2, 5]) {
+        let forward = link(&mut sim, capacity, Loss::None);
+        let backward = link(&mut sim, Capacity::Unlimited, Loss::None);
+        let back = route(&mut sim, &[Hop::Link(backward)], 0);
+        let update = route(&mut sim, &[Hop::Link(forward)], 0);
+        let id = bundle(&mut sim, back, update);
+        let hops = [Hop::Sendbox(id), Hop::Link(forward), Hop::Receivebox(id)];
+        let way = route(&mut sim, &hops, 0);
+        bulk(&mut sim, way, back, flows, S * 40);
+        links.push(forward);
+    }
+    sim.run_until(S * 10);
+    let before = sim.link(links[0]).sent;
+    sim.run_until(S * 40);
+    (sim.link(links[0]).sent - before) as f64 / 30.0
+}
+
+/// What bundles know of each other is for those that share a bottleneck, which they cannot know.
+#[test]
+fn bundles_with_bottlenecks_of_their_own_cost_each_other_nothing() {
+    let steps = |mbps: [u64; 4]| {
+        let rates = (0..20).map(|n| (S * (2 * n), Rate::from_mbps(mbps[n as usize % 4])));
+        Capacity::Steps(rates.collect())
+    };
+    let others = vec![steps([20, 60, 35, 80]), steps([90, 30, 70, 10]), steps([5, 25, 5, 45])];
+    let alone = rate_of_a_bursty_link(Vec::new());
+    let beside = rate_of_a_bursty_link(others);
+    assert!(beside > 0.95 * alone, "alone {alone:.0}, beside others {beside:.0} packets a second");
+}
