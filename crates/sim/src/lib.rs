@@ -16,6 +16,7 @@
 mod boxes;
 mod egress;
 mod events;
+mod junction;
 mod link;
 mod network;
 mod observer;
@@ -31,6 +32,7 @@ pub mod udp;
 pub use boxes::{BoxCounters, BundleSetup};
 pub use egress::{EgressCounters, EgressSetup, GuestQueue, WhenFull};
 pub use events::EventQueue;
+pub use junction::Junction;
 pub use link::{
     Capacity, DelayTrace, Jitter, LinkConfig, LinkCounters, Loss, Policer, PolicerConfig,
     Propagation, PropagationConfig, Queue, Trace, TraceError, Wire,

@@ -17,6 +17,9 @@ pub struct BundleId(pub(crate) u16);
 pub struct RouteId(pub(crate) u16);
 
 impl LinkId {
+    /// The link that was added first.
+    pub const FIRST: Self = Self(0);
+
     /// Returns its place in the order in which links were added.
     pub fn index(self) -> usize {
         usize::from(self.0)

@@ -1,7 +1,7 @@
 //! The laboratory's link: a process that acts as the network between two sites.
 //!
-//! Frames from the left and from the ports of other senders share a bottleneck queue and leave on
-//! the right after the propagation delay. Frames from the right are only delayed. The queue is one
+//! Frames from the left and from the ports of other senders share a bottleneck queue, or one of
+//! several parallel ones, and leave on the right after the propagation delay. Frames from the right are only delayed. The queue is one
 //! of this project or of the kernel. The simulator's code decides when a packet leaves and arrives,
 //! or that the wire loses it. The link records the fate of each packet; the estimates of the
 //! boxes are compared with this record.
@@ -14,11 +14,13 @@ mod journal;
 mod kernel;
 mod spec;
 mod waiting;
+mod way;
 mod way_back;
 mod wire;
 
 use std::collections::VecDeque;
 use std::io::{self, BufRead, Write};
+use std::ops::RangeInclusive;
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 
@@ -28,18 +30,17 @@ use forebay_sim::{Policer, Random, SetupError};
 use forebay_system::clock;
 use forebay_system::wait::{Waiter, precise_timers};
 use forebay_units::{Bytes, Nanos};
-use forebay_wire::Frame as Parsed;
+use forebay_wire::{Frame as Parsed, Ports};
 
-pub use self::spec::{BottleneckSpec, LinkSpec};
+pub use self::spec::{BottleneckSpec, LaterSpec, LinkSpec, RouteSpec, WaySpec};
 
-use self::bottleneck::Bottleneck;
-use self::bottleneck_queue::{BottleneckQueue, Sent, refuse};
+use self::bottleneck_queue::{Sent, refuse};
 use self::ends::Ends;
 use self::in_flight::InFlight;
 use self::journal::Journal;
-use self::kernel::KernelQueue;
+use self::way::Ways;
 use self::way_back::WayBack;
-use self::wire::{RunPropagation, RunWire};
+use self::wire::RunPropagation;
 use crate::traffic::Start;
 
 /// Why a link cannot run, or stopped.
@@ -97,13 +98,14 @@ struct Link {
     pool: Pool,
     /// Frames that arrived at the other end and wait for the port to take them.
     out: Vec<VecDeque<Frame>>,
-    queue: Box<dyn BottleneckQueue>,
+    ways: Ways,
     policer: Option<Policer>,
     way_back: Option<WayBack>,
     /// What the round trips of the hosts behind each port are longer than the path's.
     longer: Vec<Nanos>,
-    to_right: RunPropagation,
     to_left: RunPropagation,
+    /// The ways back of traffic whose own is longer.
+    later: Vec<Later>,
     rightward: InFlight,
     leftward: InFlight,
     /// The share of feedback that is lost on the way back, and the port by which it is recognised.
@@ -120,34 +122,53 @@ struct Link {
     kernel: KernelDrops,
 }
 
+/// The way back of traffic whose own is longer than the path's.
+struct Later {
+    ports: RangeInclusive<u16>,
+    way: RunPropagation,
+}
+
+impl Later {
+    /// Whether one of the two ports is the traffic's.
+    fn has(&self, ports: Option<Ports>) -> bool {
+        ports.is_some_and(|p| self.ports.contains(&p.source) || self.ports.contains(&p.destination))
+    }
+}
+
 impl Link {
     fn new(spec: &LinkSpec) -> Result<Self, LinkError> {
         let names = [&spec.left, &spec.right].into_iter().chain(&spec.others);
         let netdevs: Vec<_> = names.map(|n| Netdev::find(n)).collect::<Result<_, _>>()?;
         let mtu = netdevs.iter().map(|n| n.mtu).max().unwrap_or(0);
         let mut pool = spec.pool(mtu)?;
-        let queue: Box<dyn BottleneckQueue> = match &spec.queue {
-            BottleneckSpec::Forebay { queue } => {
-                let queue = queue.build().map_err(LinkError::Queue)?;
-                Box::new(Bottleneck::new(queue, RunWire::new(spec.rate(), spec.capacity())?))
-            }
-            BottleneckSpec::Kernel { entry, exit } => {
-                let [entry, exit] = [Netdev::find(entry)?, Netdev::find(exit)?];
-                Box::new(KernelQueue::new(&entry, &exit, spec.rate(), &mut pool)?)
-            }
+        let ways = Ways::new(spec, &mut pool)?;
+        let to_left = |stream, later| {
+            let changes = spec
+                .routes
+                .iter()
+                .map(|route| (Nanos(route.at_ns), (Nanos(route.rtt_ns) / 2).saturating_add(later)));
+            let mut config = spec.leftward();
+            config.delay = config.delay.saturating_add(later);
+            RunPropagation::new(config, Random::new(spec.seed, stream), changes)
         };
+        let later = (4..).zip(&spec.later).map(|(stream, later)| {
+            Ok(Later {
+                ports: later.first_port..=later.last_port,
+                way: to_left(stream, Nanos(later.by_ns))?,
+            })
+        });
         Ok(Self {
             ports: open_ports(&netdevs, Method::Auto, &mut pool)?,
             // Drops before the ports were open do not count.
             kernel: KernelDrops::from_now(&netdevs)?,
             pool,
             out: netdevs.iter().map(|_| VecDeque::new()).collect(),
-            queue,
+            ways,
             policer: spec.policer.map(Policer::new).transpose()?,
             way_back: WayBack::new(spec.back)?,
             longer: spec.longer_ns.iter().copied().map(Nanos).collect(),
-            to_right: RunPropagation::new(spec.rightward(), Random::new(spec.seed, 1))?,
-            to_left: RunPropagation::new(spec.leftward(), Random::new(spec.seed, 2))?,
+            to_left: to_left(2, Nanos::ZERO)?,
+            later: later.collect::<Result<_, SetupError>>()?,
             rightward: InFlight::default(),
             leftward: InFlight::default(),
             feedback_loss: spec.feedback_loss,
@@ -169,7 +190,7 @@ impl Link {
             descriptors.extend(port.descriptors());
             port_of.resize(descriptors.len() - 1, i);
         }
-        descriptors.extend(self.queue.descriptors());
+        descriptors.extend(self.ways.all.iter().flat_map(|way| way.queue.descriptors()));
         let mut waiter = Waiter::new(descriptors);
         let mut batch = Vec::with_capacity(BATCH);
         loop {
@@ -212,9 +233,9 @@ impl Link {
             return Ok(false);
         }
         let Start { start } = serde_json::from_str(&line).map_err(|e| LinkError::Spec(e.into()))?;
-        self.queue.start_at(Nanos(start));
-        self.to_right.start_at(Nanos(start));
+        self.ways.start_at(Nanos(start));
         self.to_left.start_at(Nanos(start));
+        self.later.iter_mut().for_each(|later| later.way.start_at(Nanos(start)));
         self.started = true;
         Ok(true)
     }
@@ -236,7 +257,12 @@ impl Link {
             && self.random.chance(self.feedback_loss);
         let port = self.ends.find(self.pool.bytes(&frame));
         let longer = port.map_or(Nanos::ZERO, |port| self.longer(port)) / 2;
-        match self.to_left.arrival(end).filter(|_| !is_lost) {
+        let ports = self.later.first().and_then(|_| ports(self.pool.bytes(&frame)));
+        let way = match self.later.iter_mut().find(|later| later.has(ports)) {
+            Some(later) => &mut later.way,
+            None => &mut self.to_left,
+        };
+        match way.arrival(end).filter(|_| !is_lost) {
             Some(due) => self.leftward.push(due.saturating_add(longer), frame),
             None => self.lose(frame),
         }
@@ -264,7 +290,8 @@ impl Link {
             let len = Bytes(frame.len() as u64);
             let policer = self.policer.as_mut().filter(|_| self.started);
             if policer.is_none_or(|policer| policer.passes(now, len)) {
-                self.queue.enter(now, frame, from as u8, pool, journal)?;
+                let way = self.ways.choose(&frame, pool);
+                way.queue.enter(now, frame, from as u8, pool, journal)?;
             } else {
                 refuse(now, frame, from as u8, pool, journal)?;
             }
@@ -274,12 +301,19 @@ impl Link {
 
     /// Puts frames on the wire that left the bottleneck by `now`.
     fn serve(&mut self, now: Nanos) -> Result<(), LinkError> {
-        while let Some(sent) = self.queue.leave(now, &mut self.pool, &mut self.journal)? {
-            let Sent { frame, end, source } = sent;
-            let longer = self.longer(usize::from(source));
-            match self.to_right.arrival(end) {
-                Some(due) => self.rightward.push(due + (longer - longer / 2), frame),
-                None => self.lose(frame),
+        // A queue that drops its last packets lets none leave, and others may still be due.
+        for _ in 0..self.ways.all.len() {
+            // The records of several ways are in the order of departure.
+            while let Some(way) = self.ways.next()
+                && let Some(sent) = way.queue.leave(now, &mut self.pool, &mut self.journal)?
+            {
+                let Sent { frame, end, source } = sent;
+                let arrival = way.to_right.arrival(end);
+                let longer = self.longer(usize::from(source));
+                match arrival {
+                    Some(due) => self.rightward.push(due + (longer - longer / 2), frame),
+                    None => self.lose(frame),
+                }
             }
         }
         Ok(())
@@ -312,8 +346,7 @@ impl Link {
     /// times are computed, and the first one is delivered one propagation delay later. A frame that
     /// leaves later may only arrive earlier than one on its way if the delay varies.
     fn next_event(&mut self) -> Nanos {
-        let shortest = self.to_right.shortest();
-        let departure = self.queue.next_event().map(|time| time.saturating_add(shortest));
+        let departure = self.ways.next_arrival();
         let shortest = self.to_left.shortest();
         let back = self.way_back.as_mut().and_then(WayBack::next_event);
         let back = back.map(|time| time.saturating_add(shortest));
@@ -322,7 +355,10 @@ impl Link {
     }
 
     fn finish(mut self, spec: &LinkSpec) -> Result<(), LinkError> {
-        self.queue.settle(&mut self.pool, &mut self.journal)?;
+        for way in &mut self.ways.all {
+            way.queue.settle(&mut self.pool, &mut self.journal)?;
+        }
+        let queues = || self.ways.all.iter().map(|way| &way.queue);
         let pending: usize = self.out.iter().map(VecDeque::len).sum();
         let in_flight = self.rightward.len() + self.leftward.len();
         let Totals { received, sent, lost } = Totals::of(&mut self.ports, &self.kernel);
@@ -332,15 +368,23 @@ impl Link {
             sent,
             policy_drops: self.journal.drops + self.way_back.as_ref().map_or(0, |b| b.drops),
             marked: Some(self.journal.marks),
-            queued: self.queue.queued()
+            queued: queues().map(|queue| queue.queued()).sum::<u64>()
                 + self.way_back.as_ref().map_or(0, WayBack::queued)
                 + (pending + in_flight) as u64,
-            lost: lost + self.queue.lost() + self.lost,
+            lost: lost + queues().map(|queue| queue.lost()).sum::<u64>() + self.lost,
             ..HopCounters::default()
         };
         let path = &spec.counters;
         counters.write(path).map_err(|source| LinkError::Write { path: path.clone(), source })?;
         self.journal.finish()
+    }
+}
+
+/// Returns the ports of a TCP segment or UDP datagram.
+fn ports(frame: &[u8]) -> Option<Ports> {
+    match Parsed::parse(frame) {
+        Ok(Parsed::Ip(headers)) => headers.ports,
+        _ => None,
     }
 }
 

@@ -51,6 +51,19 @@ pub struct LinkSpec {
     /// in the order `left`, `right`, `others`; zero for ports that are not listed.
     #[serde(default)]
     pub longer_ns: Vec<u64>,
+    /// Parallel ways, each with its own queue and wire, in the place of `neck`, `rate_bps`,
+    /// `capacity` and `delay_ns` in the direction to the right; empty if there is one way.
+    #[serde(default)]
+    pub ways: Vec<WaySpec>,
+    /// Chooses a way for each packet instead of each flow.
+    #[serde(default)]
+    pub per_packet: bool,
+    /// Later round-trip times of the path, ascending by time.
+    #[serde(default)]
+    pub routes: Vec<RouteSpec>,
+    /// Traffic whose way back is longer, recognised by its ports.
+    #[serde(default)]
+    pub later: Vec<LaterSpec>,
     /// The seed of random numbers.
     #[serde(default)]
     pub seed: u64,
@@ -63,6 +76,40 @@ pub struct LinkSpec {
     pub packet_limit: u64,
     /// The file to which the packet counts are written at the end.
     pub counters: PathBuf,
+}
+
+/// One of several parallel ways.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WaySpec {
+    /// The rate of its bottleneck in bits per second.
+    pub rate_bps: u64,
+    /// The propagation delay behind the bottleneck, in nanoseconds.
+    pub delay_ns: u64,
+    /// The queue at its bottleneck.
+    pub queue: QueueSpec,
+}
+
+/// A change of the path's round-trip time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RouteSpec {
+    /// When it happens, in nanoseconds from the start of the run.
+    pub at_ns: u64,
+    /// The round-trip time from then on, half of it in each direction, in nanoseconds.
+    pub rtt_ns: u64,
+}
+
+/// Traffic whose way back takes longer than that of others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LaterSpec {
+    /// The lowest TCP or UDP port of the traffic, source or destination.
+    pub first_port: u16,
+    /// The highest port.
+    pub last_port: u16,
+    /// By how much its way back is longer, in nanoseconds.
+    pub by_ns: u64,
 }
 
 /// The queue at the bottleneck: of this project or of the kernel.
@@ -124,8 +171,15 @@ impl LinkSpec {
     /// The longest time that a packet may be on its way.
     fn longest_delay(&self) -> Nanos {
         let traced = self.delay_trace.as_ref().map_or(Nanos::ZERO, DelayTrace::longest);
-        let longer = Nanos(self.longer_ns.iter().copied().max().unwrap_or(0));
-        Nanos(self.delay_ns).max(traced).saturating_add(self.jitter.up_to).saturating_add(longer)
+        let longer = self.longer_ns.iter().copied().max().unwrap_or(0);
+        let later = self.later.iter().map(|later| later.by_ns).max().unwrap_or(0);
+        let ways = self.ways.iter().map(|way| way.delay_ns);
+        let routes = self.routes.iter().map(|route| route.rtt_ns);
+        let longest = ways.chain(routes).max().unwrap_or(0);
+        Nanos(self.delay_ns.max(longest))
+            .max(traced)
+            .saturating_add(self.jitter.up_to)
+            .saturating_add(Nanos(longer.max(later)))
     }
 
     /// Creates a pool with room for the queue, for packets in flight in both directions and for the
@@ -138,10 +192,16 @@ impl LinkSpec {
             Some(Capacity::Trace(_)) => Rate::from_bps(self.rate_bps.saturating_mul(2)),
             _ => self.rate(),
         };
+        let ways = self.ways.iter().map(|way| way.rate_bps).fold(0, u64::saturating_add);
+        let rate = rate.max(Rate::from_bps(ways));
         let on_the_way = 4 * rate.bytes_in(self.longest_delay()).0 / 512;
         // The smallest packets have 64 bytes.
         let back = self.back.map_or(0, |back| back.limit.0 / 64);
-        let chunks = self.queue.packets() + on_the_way + back + RINGS;
+        let queues = match self.ways[..] {
+            [] => self.queue.packets(),
+            _ => self.ways.iter().map(|way| way.queue.packets()).sum(),
+        };
+        let chunks = queues + on_the_way + back + RINGS;
         Pool::new(chunks.min(1 << 20) as u32, mtu)
     }
 }

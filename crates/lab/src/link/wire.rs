@@ -3,6 +3,8 @@
 //! Before the run starts, while traffic programs connect, the wire has a constant rate and delay
 //! and loses nothing.
 
+use std::collections::VecDeque;
+
 use forebay_sim::{Capacity, DelayTrace, Propagation, PropagationConfig, Random, SetupError, Wire};
 use forebay_units::{Bytes, Nanos, Rate};
 
@@ -50,18 +52,31 @@ impl RunWire {
 /// The way from the sending end of the wire to the other end.
 #[derive(Debug)]
 pub(super) struct RunPropagation {
-    /// The delay before the run, the shortest in the run.
+    /// The delay before the run.
+    before: Nanos,
+    /// The shortest delay of the run.
     shortest: Nanos,
     run: Propagation,
+    /// Later delays and their times from the start of the run, the next one first.
+    changes: VecDeque<(Nanos, Nanos)>,
     start: Option<Nanos>,
 }
 
 impl RunPropagation {
-    /// Creates the way that `config` describes, whose random numbers come from `random`.
-    pub(super) fn new(config: PropagationConfig, random: Random) -> Result<Self, SetupError> {
+    /// Creates the way that `config` describes, whose random numbers come from `random`, with later
+    /// delays and their times, ascending.
+    pub(super) fn new(
+        config: PropagationConfig,
+        random: Random,
+        changes: impl IntoIterator<Item = (Nanos, Nanos)>,
+    ) -> Result<Self, SetupError> {
         let traced = config.delay_trace.as_ref().map_or(Nanos::ZERO, DelayTrace::shortest);
-        let shortest = config.delay.saturating_add(traced);
-        Ok(Self { shortest, run: Propagation::new(config, random)?, start: None })
+        let before = config.delay.saturating_add(traced);
+        let changes: VecDeque<_> = changes.into_iter().collect();
+        let shortest = changes.iter().map(|(_, delay)| *delay).chain([before]).min();
+        let shortest = shortest.unwrap_or(before);
+        let run = Propagation::new(config, random)?;
+        Ok(Self { before, shortest, run, changes, start: None })
     }
 
     /// Sets the start of the run.
@@ -78,9 +93,16 @@ impl RunPropagation {
     pub(super) fn arrival(&mut self, end: Nanos) -> Option<Nanos> {
         match self.start {
             Some(start) if end >= start => {
-                Some(start.saturating_add(self.run.arrival(end - start)?))
+                let end = end - start;
+                while let Some(&(at, delay)) = self.changes.front()
+                    && at <= end
+                {
+                    self.changes.pop_front();
+                    self.run.set_delay(delay);
+                }
+                Some(start.saturating_add(self.run.arrival(end)?))
             }
-            _ => Some(end.saturating_add(self.shortest)),
+            _ => Some(end.saturating_add(self.before)),
         }
     }
 }
@@ -117,10 +139,23 @@ mod tests {
     fn nothing_is_lost_before_the_run() {
         let loss = Loss::Burst { begin: 1.0, end: 1.0 };
         let config = PropagationConfig { delay: ms(5), loss, ..PropagationConfig::default() };
-        let mut way = RunPropagation::new(config, Random::new(1, 1)).unwrap();
+        let mut way = RunPropagation::new(config, Random::new(1, 1), []).unwrap();
         way.start_at(ms(10));
         assert!((0..10).all(|at| way.arrival(ms(at)) == Some(ms(at + 5))));
         let lost = (10..20).filter(|at| way.arrival(ms(*at)).is_none()).count();
         assert_eq!(lost, 5, "every second packet");
+    }
+
+    #[test]
+    fn a_delay_changes_at_its_time() {
+        let config = PropagationConfig { delay: ms(20), ..PropagationConfig::default() };
+        let changes = [(ms(100), ms(5)), (ms(200), ms(40))];
+        let mut way = RunPropagation::new(config, Random::new(1, 1), changes).unwrap();
+        assert_eq!((way.arrival(ms(0)), way.shortest()), (Some(ms(20)), ms(5)));
+        way.start_at(ms(10));
+        assert_eq!(way.arrival(ms(109)), Some(ms(129)));
+        assert_eq!(way.arrival(ms(110)), Some(ms(129)), "it would overtake at 115 ms");
+        assert_eq!(way.arrival(ms(150)), Some(ms(155)));
+        assert_eq!(way.arrival(ms(210)), Some(ms(250)));
     }
 }

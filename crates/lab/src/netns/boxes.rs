@@ -17,8 +17,10 @@ use super::qdisc::Timers;
 use super::run_dir::RunDir;
 use super::{capabilities, exec};
 use crate::engine::{EngineError, Job};
-use crate::link::{BottleneckSpec, LinkSpec};
-use crate::scenario::{Bundle, LinkBox, Maker, Origin, Process, Queue, Scenario, Sendbox};
+use crate::link::{BottleneckSpec, LaterSpec, LinkSpec, RouteSpec, WaySpec};
+use crate::scenario::{
+    Bundle, FaultKind, LinkBox, Maker, Origin, Process, Queue, Scenario, Sendbox, Spread,
+};
 
 /// The port on which the sendbox listens for feedback.
 const SENDBOX_PORT: u16 = 28_316;
@@ -208,6 +210,20 @@ fn link(job: &Job<'_>, files: LinkFiles) -> Result<LinkSpec, EngineError> {
     // The receivers' side and the cross traffic have the path's round trip.
     let longer = |site: u8| (conditions.site_rtt(u32::from(site), &path) - path.rtt).0;
     let longer_ns = [longer(0), 0, 0].into_iter().chain((1..sites).map(longer)).collect();
+    let ways = conditions.ways.iter().map(|way| {
+        let queue = job.arm.queue.spec(way);
+        Ok(WaySpec {
+            rate_bps: way.rate.as_bps(),
+            // All ways share one way back, which takes half of the path's round-trip time.
+            delay_ns: way.rtt.saturating_sub(path.rtt / 2).0,
+            queue: queue
+                .ok_or_else(|| EngineError::Unfit(format!("no queue {} here", job.arm.queue)))?,
+        })
+    });
+    let routes = job.scenario.faults.iter().filter_map(|fault| match fault.kind {
+        FaultKind::Route { rtt } => Some(RouteSpec { at_ns: fault.at.0, rtt_ns: rtt.0 }),
+        _ => None,
+    });
     Ok(LinkSpec {
         left: left(0),
         right: RIGHT.to_owned(),
@@ -223,6 +239,10 @@ fn link(job: &Job<'_>, files: LinkFiles) -> Result<LinkSpec, EngineError> {
         policer: conditions.policer,
         back: conditions.back,
         longer_ns,
+        ways: ways.collect::<Result<_, EngineError>>()?,
+        per_packet: conditions.spread == Spread::Packet,
+        routes: routes.collect(),
+        later: later(job.scenario),
         seed: job.seed,
         queue,
         packet_log: files.packets,
@@ -230,6 +250,21 @@ fn link(job: &Job<'_>, files: LinkFiles) -> Result<LinkSpec, EngineError> {
         packet_limit: 4 * full + 100_000,
         counters: files.counters,
     })
+}
+
+/// The traffics with a round-trip time of their own, which their way back makes longer.
+fn later(scenario: &Scenario) -> Vec<LaterSpec> {
+    let traffics = scenario.traffic.iter().enumerate();
+    let later = traffics.filter_map(|(index, traffic)| {
+        let rtt = match traffic.from {
+            Origin::Cross => scenario.path.rtt,
+            Origin::Site(site) => scenario.conditions.site_rtt(site, &scenario.path),
+        };
+        let (first_port, last_port) = programs::all_ports(index);
+        let by_ns = traffic.rtt?.saturating_sub(rtt).0;
+        Some(LaterSpec { first_port, last_port, by_ns })
+    });
+    later.collect()
 }
 
 /// Whether the job has traffic that does not pass a sendbox.

@@ -6,7 +6,7 @@ use forebay_units::Nanos;
 use super::dataplane::Dataplane;
 use crate::engine::{EngineError, Job};
 use crate::scenario::{
-    Arm, Congestion, EcnField, Fault, FaultKind, Maker, Process, Traffic, TrafficKind, Transport,
+    Congestion, EcnField, Fault, FaultKind, Maker, Process, Traffic, TrafficKind, Transport,
 };
 
 /// The largest number of sites. Each takes two namespaces and a sendbox process.
@@ -44,6 +44,9 @@ pub(crate) fn check(job: &Job<'_>, dataplane: Dataplane) -> Result<(), EngineErr
                 .to_owned(),
         ));
     }
+    if let Some(what) = misfit(job) {
+        return Err(EngineError::Unfit(what));
+    }
     match missing(job) {
         None => Ok(()),
         Some(what) => Err(EngineError::Unfit(format!(
@@ -52,37 +55,48 @@ pub(crate) fn check(job: &Job<'_>, dataplane: Dataplane) -> Result<(), EngineErr
     }
 }
 
+/// Says in one line why parts of `job` do not fit together here.
+fn misfit(job: &Job<'_>) -> Option<String> {
+    let conditions = &job.scenario.conditions;
+    let queue = job.arm.queue;
+    if queue.by == Maker::Kernel {
+        let what = if !conditions.ways.is_empty() {
+            "several ways"
+        } else if !matches!(conditions.capacity, Capacity::Constant(_)) {
+            "a varying rate (`trace`, `steps`)"
+        } else if conditions.policer.is_some() || conditions.back.is_some() {
+            "a `policer` or [path.back]"
+        } else {
+            return None;
+        };
+        return Some(format!(
+            "a queue by = \"kernel\" is shaped by the kernel at one constant rate and its drops \
+             are all of the path, so that it cannot be had with {what}: remove by = \"kernel\""
+        ));
+    }
+    None
+}
+
 fn missing(job: &Job<'_>) -> Option<String> {
     let scenario = job.scenario;
-    let Arm { queue, outer, .. } = job.arm;
-    if let Some(special) = scenario.conditions.special() {
-        return Some(format!("path with {special}"));
-    }
-    let varies = !matches!(scenario.conditions.capacity, Capacity::Constant(_));
-    if queue.by == Maker::Kernel && varies {
-        return Some("queue by = \"kernel\" at a varying rate (`trace`, `steps`)".to_owned());
-    }
-    let conditions = &scenario.conditions;
-    if queue.by == Maker::Kernel && (conditions.policer.is_some() || conditions.back.is_some()) {
-        return Some("queue by = \"kernel\" with a `policer` or [path.back]".to_owned());
-    }
-    if let Some(special) = scenario.faults.iter().find_map(Fault::special) {
-        return Some(special.to_owned());
+    let queue = job.arm.queue;
+    let jumps = |fault: &Fault| matches!(fault.kind, FaultKind::Clock { .. });
+    if scenario.faults.iter().any(jumps) {
+        return Some("clock of its own in each box (`clock` of [[fault]])".to_owned());
     }
     if job.arm.start > Nanos::ZERO {
         return Some("sendbox that starts later (`start` of [[arm]])".to_owned());
     }
+    if job.arm.outer.is_some() {
+        return Some("bundle around other bundles (`outer` of [[arm]])".to_owned());
+    }
     if scenario.sites > u32::from(MAX_SITES) {
         return Some(format!("network of more than {MAX_SITES} sites"));
-    }
-    if outer.is_some() {
-        return Some("bundle around other bundles".to_owned());
     }
     if queue.by == Maker::Forebay && queue.spec(&scenario.path).is_none() {
         return Some(format!("queue \"{queue}\""));
     }
     scenario.traffic.iter().find_map(|traffic| match &traffic.kind {
-        _ if traffic.rtt.is_some() => Some("traffic with a round-trip time of its own".to_owned()),
         _ if !may_say(traffic) => Some(
             "traffic with an ECN field of its own but dctcp's and prague's over UDP".to_owned(),
         ),

@@ -34,7 +34,7 @@ impl Faults {
         };
         let mut steps = Vec::new();
         for fault in &job.scenario.faults {
-            // Other kinds are refused before the run.
+            // The link changes routes, and other kinds are refused before the run.
             let FaultKind::Killed { process, back } = fault.kind else { continue };
             if has(process) {
                 steps.push((start + fault.at, process, Step::Kill));

@@ -137,6 +137,11 @@ fn port(index: usize, flow: u32) -> u16 {
     (10_000 + 1_000 * index + flow as usize) as u16
 }
 
+/// The first and the last port that the `index`-th traffic of a scenario may have.
+pub(super) fn all_ports(index: usize) -> (u16, u16) {
+    (port(index, 0), port(index, 999))
+}
+
 /// The ports that packets of `traffic`, the `index`-th of the scenario, come from or go to.
 pub(super) fn ports(index: usize, traffic: &Traffic) -> impl Iterator<Item = u16> {
     let flows = match traffic.kind {

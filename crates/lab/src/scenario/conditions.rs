@@ -88,11 +88,6 @@ impl Conditions {
     pub fn site_rtt(&self, site: u32, path: &Path) -> Nanos {
         self.site_rtts.get(site as usize).copied().unwrap_or(path.rtt)
     }
-
-    /// Names a condition that only the simulator has, if there is one.
-    pub fn special(&self) -> Option<&'static str> {
-        (!self.ways.is_empty()).then_some("several ways (`ways`, `[[path.way]]`)")
-    }
 }
 
 /// The distribution of packets over equal-cost ways.

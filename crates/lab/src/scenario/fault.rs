@@ -84,16 +84,6 @@ impl Fault {
         };
         (self.at < length).then_some(Self { kind, ..self })
     }
-
-    /// Names a kind of fault that not every engine supports; `None` for a killed process, which all
-    /// support.
-    pub const fn special(&self) -> Option<&'static str> {
-        match self.kind {
-            FaultKind::Killed { .. } => None,
-            FaultKind::Clock { .. } => Some("clocks that jump"),
-            FaultKind::Route { .. } => Some("routes that change"),
-        }
-    }
 }
 
 /// A fault in `[[fault]]`, with exactly one of `process`, `clock` and `rtt`.

@@ -43,7 +43,7 @@ fn main() -> ExitCode {
 }
 
 fn tests() -> ExitCode {
-    let tests: [(&str, fn()); 18] = [
+    let tests: [(&str, fn()); 20] = [
         ("all_traffic_flows_and_nothing_is_left", all_traffic_flows_and_nothing_is_left),
         ("sites_have_boxes_of_their_own", sites_have_boxes_of_their_own),
         ("hosts_that_ask_for_ecn_are_marked", hosts_that_ask_for_ecn_are_marked),
@@ -55,6 +55,11 @@ fn tests() -> ExitCode {
         ("a_policer_and_a_longer_path", wires::a_policer_and_a_longer_path),
         ("the_way_back_is_slow_and_lossy", wires::the_way_back_is_slow_and_lossy),
         ("a_sendbox_is_restarted", wires::a_sendbox_is_restarted),
+        ("several_ways_carry_the_path", wires::several_ways_carry_the_path),
+        (
+            "a_route_changes_and_a_traffic_s_way_back_is_longer",
+            wires::a_route_changes_and_a_traffic_s_way_back_is_longer,
+        ),
         ("what_the_engine_lacks_is_named", wires::what_the_engine_lacks_is_named),
         ("a_killed_box_is_started_again", a_killed_box_is_started_again),
         ("an_interrupt_leaves_nothing", an_interrupt_leaves_nothing),

@@ -5,6 +5,7 @@ use forebay_units::{Bytes, Rate};
 
 use super::{Event, Simulation, TICK};
 use crate::boxes::SendboxState;
+use crate::junction::Junction;
 use crate::link::Departure;
 use crate::network::{BundleId, Hop, LinkId, RouteId};
 use crate::observer::{At, Observer, Passage};
@@ -43,16 +44,10 @@ impl<O: Observer> Simulation<O> {
             match *hop {
                 Hop::Link(link) => return self.enter_link(link.0, id),
                 Hop::AnyOf { first, count, per_packet } => {
-                    let mut hash = u64::from(packet.flow_hash);
-                    if per_packet {
-                        hash = hash << 32 | u64::from(packet.fingerprint);
-                    }
-                    // Each junction mixes in its own value. Otherwise a junction behind another one
-                    // would use only some of its links.
-                    let junction = mix(self.seed ^ u64::from(first.0) << 32);
-                    let hash = mix(hash ^ junction);
-                    let choice = (u128::from(hash) * u128::from(count)) >> 64;
-                    return self.enter_link(first.0 + choice as u16, id);
+                    let junction = Junction::new(self.seed, first, count);
+                    let number = per_packet.then_some(packet.fingerprint);
+                    let choice = junction.choose(packet.flow_hash, number);
+                    return self.enter_link(first.0 + choice, id);
                 }
                 Hop::Sendbox(bundle) | Hop::BackThrough(bundle)
                     if self.bundles[bundle.index()].state == SendboxState::Dead =>
