@@ -2,7 +2,9 @@
 
 use std::net::IpAddr;
 
-use forebay_discipline::DualPi2Classes;
+use forebay_dataplane::Packet;
+use forebay_discipline::{DualPi2Classes, Kind};
+use forebay_queue::Packet as _;
 use forebay_wire::{Headers, vlan};
 
 use crate::config::{DualQueue, Match, Policy};
@@ -17,6 +19,28 @@ const CLASSIC: u8 = 2;
 /// The classes of DualPI2's queues.
 pub(crate) const DUALPI2: DualPi2Classes =
     DualPi2Classes { low_latency: Some(LOW_LATENCY), classic: Some(CLASSIC) };
+
+/// The names of DualPI2's queues, in the order of [`counted`].
+const DUALPI2_NAMES: [&str; 2] = ["low latency", "classic"];
+
+/// Returns the number of the class in which a packet of `policy` counts, from 0.
+pub(crate) fn counted(policy: &Policy, packet: &Packet) -> u8 {
+    match (policy.discipline.kind, packet.class()) {
+        (Kind::DualPi2, LOW_LATENCY) => 0,
+        (Kind::DualPi2, BY_ECN) => u8::from(!packet.is_l4s()),
+        (Kind::DualPi2, _) => 1,
+        (_, class) => class,
+    }
+}
+
+/// Returns the names of the classes of `policy`; none if it has no classes.
+pub(crate) fn names(policy: &Policy) -> impl ExactSizeIterator<Item = &str> {
+    let names = match policy.discipline.kind {
+        Kind::DualPi2 => DUALPI2_NAMES.to_vec(),
+        _ => policy.classes.iter().map(|class| class.name.as_str()).collect(),
+    };
+    names.into_iter()
+}
 
 /// The rules of a policy's classes: those of strict priority, or of DualPI2's queues.
 #[derive(Debug)]

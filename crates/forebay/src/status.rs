@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use forebay_picture::number::duration;
-use forebay_records::{ReceiveStatus, SendStatus, Status};
+use forebay_records::{ReceiveStatus, SendStatus, Status, WaitsHere};
 
 use crate::cli::StatusArgs;
 use crate::fail;
@@ -137,6 +137,11 @@ fn send(f: &mut fmt::Formatter<'_>, bundle: &SendStatus) -> fmt::Result {
         None => write!(line, ", {kilobytes:.0} kB here")?,
     }
     wrapped(f, &line)?;
+    if let Some(waits) = &bundle.waits
+        && let Some(line) = who_waits(waits)
+    {
+        wrapped(f, &line)?;
+    }
     let dropped = bundle.dropped.map(|n| format!("dropped {n}"));
     let marked = bundle.marked.map(|n| format!("marked {n}"));
     let refused = (bundle.refused > 0).then(|| format!("refused {} messages", bundle.refused));
@@ -151,6 +156,16 @@ fn send(f: &mut fmt::Formatter<'_>, bundle: &SendStatus) -> fmt::Result {
         wrapped(f, &format!("{} ago: {}", duration(decision.ago_s), decision.text))?;
     }
     Ok(())
+}
+
+/// Says who waited here in the last second; `None` if nothing left.
+fn who_waits(waits: &WaitsHere) -> Option<String> {
+    let classes = waits.classes.iter().map(|class| (&class.name[..], &class.wait));
+    let all = [("small transfers", &waits.small), ("large ones", &waits.large)];
+    let told = all.into_iter().chain(classes);
+    let told = told.filter_map(|(name, w)| Some(format!("{name} {}", Ms(w.mean_ms?))));
+    let told: Vec<_> = told.collect();
+    (!told.is_empty()).then(|| format!("packets that left waited on average: {}", told.join(", ")))
 }
 
 fn receive(f: &mut fmt::Formatter<'_>, bundle: &ReceiveStatus) -> fmt::Result {
@@ -232,6 +247,7 @@ mod tests {
                 bytes: 9_000,
                 dropped: Some(12),
                 marked: Some(3),
+                waits: None,
                 refused: 0,
                 measurements: 5,
                 unmatched: 0,

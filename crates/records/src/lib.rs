@@ -20,7 +20,7 @@ mod tick;
 pub use event::{Event, Value};
 pub use hop::{HopCounters, Late};
 pub use status::{
-    Decision, NotUnderstood, RELOAD_SOCKET, ReceiveStatus, Reloaded, STATUS_SOCKET, STATUS_VERSION,
-    SendStatus, Status,
+    ClassWait, Decision, NotUnderstood, RELOAD_SOCKET, ReceiveStatus, Reloaded, STATUS_SOCKET,
+    STATUS_VERSION, SendStatus, Status, Wait, WaitsHere,
 };
 pub use tick::Tick;

@@ -97,6 +97,9 @@ pub struct SendStatus {
     pub dropped: Option<u64>,
     /// Packets that the box's queue marked, since the start; `None` if the queue does not tell.
     pub marked: Option<u64>,
+    /// Who waits in the box; `None` if that is not known, as over the kernel's queues.
+    #[serde(default)]
+    pub waits: Option<WaitsHere>,
     /// Messages of the receivebox that were refused, since the start.
     pub refused: u64,
     /// Feedback messages that gave a measurement, since the start.
@@ -108,6 +111,41 @@ pub struct SendStatus {
     /// The last ten decisions, and those of the last ten seconds, up to 64 in all; the latest
     /// first.
     pub decisions: Vec<Decision>,
+}
+
+/// The waits in the box of packets that left, by who waited.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct WaitsHere {
+    /// The first ten full frames (15 140 bytes) of what a flow sends without a pause: requests and
+    /// their like. A pause is longer than 200 ms and the round-trip time.
+    pub small: Wait,
+    /// The packets after these.
+    pub large: Wait,
+    /// The classes of the policy; empty without classes. Beyond four, the last has the others.
+    pub classes: Vec<ClassWait>,
+}
+
+/// The waits of some packets of a bundle.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Wait {
+    /// The packets that left, since the start or the last change of the policy.
+    pub packets: u64,
+    /// The sum of their waits in milliseconds.
+    pub waited_ms: f64,
+    /// The mean wait of the last whole second in milliseconds; `None` if none left.
+    pub mean_ms: Option<f64>,
+    /// The longest wait of the last whole second in milliseconds.
+    pub longest_ms: Option<f64>,
+}
+
+/// The waits of a class.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClassWait {
+    /// The name of the class.
+    pub name: String,
+    /// The waits of its packets.
+    #[serde(flatten)]
+    pub wait: Wait,
 }
 
 /// A decision of a bundle's control loop.

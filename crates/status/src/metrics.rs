@@ -2,7 +2,7 @@
 
 use forebay_metrics::Kind::{Counter, Gauge};
 use forebay_metrics::{Families, Kind, Sample, sample};
-use forebay_records::{ReceiveStatus, SendStatus, Status};
+use forebay_records::{ReceiveStatus, SendStatus, Status, Wait};
 
 use crate::Answer;
 
@@ -119,6 +119,10 @@ pub(crate) fn text(answers: &[Answer]) -> String {
         });
         families.add(kind, name, help, series);
     }
+    let help = "Packets that left the box, by the transfer that they belong to.";
+    families.add(Counter, "send_waited_packets", help, waits(&all, |w| w.packets as f64));
+    let help = "Sum of their waits in the box.";
+    families.add(Counter, "send_waited_seconds", help, waits(&all, |w| w.waited_ms / 1e3));
     for (kind, name, help, value) in RECEIVE {
         let series = bundles(&all, |s| &s.receives).filter_map(|(interface, bundle)| {
             value(bundle).map(|value| of(&interface, &bundle.name, value))
@@ -126,6 +130,22 @@ pub(crate) fn text(answers: &[Answer]) -> String {
         families.add(kind, name, help, series);
     }
     families.text()
+}
+
+/// Returns a figure of the waits of small and of large transfers, of bundles that tell them.
+fn waits<'a>(
+    all: &'a [&'a Status],
+    value: impl Fn(&Wait) -> f64 + Copy,
+) -> impl Iterator<Item = Sample> {
+    bundles(all, |s| &s.sends).flat_map(move |(interface, bundle)| {
+        let waits = bundle.waits.iter().flat_map(|w| [("small", &w.small), ("large", &w.large)]);
+        waits
+            .map(|(transfer, wait)| {
+                let bundle = ("bundle", bundle.name.as_str());
+                sample(&[("interface", &interface), bundle, ("transfer", transfer)], value(wait))
+            })
+            .collect::<Vec<_>>()
+    })
 }
 
 fn of(interface: &str, bundle: &str, value: f64) -> Sample {
@@ -147,7 +167,7 @@ fn bundles<'a, T: 'a>(
 mod tests {
     use std::io;
 
-    use forebay_records::{NotUnderstood, STATUS_VERSION};
+    use forebay_records::{NotUnderstood, STATUS_VERSION, WaitsHere};
 
     use super::*;
 
@@ -183,6 +203,10 @@ mod tests {
                 bytes: 9_000,
                 dropped: Some(3),
                 marked: None,
+                waits: Some(WaitsHere {
+                    large: Wait { packets: 8, waited_ms: 250.0, ..Wait::default() },
+                    ..WaitsHere::default()
+                }),
                 refused: 0,
                 measurements: 5,
                 unmatched: 0,
@@ -219,6 +243,8 @@ mod tests {
             "forebay_send_limit_bytes_per_second{interface=\"wan0\",bundle=\"branch \\\"a\\\"\"} 3000000",
             "forebay_send_wait_network_seconds{interface=\"wan0\",bundle=\"branch \\\"a\\\"\"} 0.002",
             "forebay_send_dropped_packets_total{interface=\"wan0\",bundle=\"branch \\\"a\\\"\"} 3",
+            "forebay_send_waited_seconds_total{interface=\"wan0\",bundle=\"branch \\\"a\\\"\",transfer=\"large\"} 0.25",
+            "forebay_send_waited_packets_total{interface=\"wan0\",bundle=\"branch \\\"a\\\"\",transfer=\"small\"} 0",
             "# TYPE forebay_receive_bytes_total counter",
             "forebay_receive_bytes_total{interface=\"wan0\",bundle=\"branch\"} 3400",
             "forebay_receive_trouble{interface=\"wan0\",bundle=\"branch\"} 1",

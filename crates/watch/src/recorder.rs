@@ -36,6 +36,8 @@ pub struct Live {
     pub since_ms: Option<u64>,
     /// The reason for the mode.
     pub reason: Option<String>,
+    /// The names of its classes, in the order of [`Sample::classes_ms`].
+    pub classes: Vec<String>,
     /// The round-trip time and its minimum in milliseconds.
     pub round_trip_ms: Option<(f64, f64)>,
 }
@@ -180,6 +182,7 @@ impl Recorder {
                 sample: Sample::default(),
                 since_ms: None,
                 reason: None,
+                classes: Vec::new(),
                 round_trip_ms: None,
             }
         });
@@ -342,6 +345,7 @@ impl Recorder {
         // Without a sample in the last second the path's figures are of earlier traffic.
         let fresh = bundle.rtt_range_ms.is_some();
         let above = |rtt: f64| bundle.min_rtt_ms.map(|least| (rtt - least).max(0.0));
+        let waits = bundle.waits.clone().unwrap_or_default();
         let sample = Sample {
             mode: Some(Mode::of(&bundle.mode)),
             trouble: bundle.trouble.is_some(),
@@ -352,6 +356,11 @@ impl Recorder {
             there_ms: bundle.wait_network_ms.filter(|_| fresh),
             there_low_ms: bundle.rtt_range_ms.and_then(|(low, _)| above(low)),
             there_high_ms: bundle.rtt_range_ms.and_then(|(_, high)| above(high)),
+            small_ms: waits.small.mean_ms,
+            small_high_ms: waits.small.longest_ms,
+            large_ms: waits.large.mean_ms,
+            large_high_ms: waits.large.longest_ms,
+            classes_ms: std::array::from_fn(|n| waits.classes.get(n)?.wait.mean_ms),
             lost: bundle.loss.filter(|_| fresh),
             ..counts.sample()
         };
@@ -363,6 +372,7 @@ impl Recorder {
             sample,
             since_ms: Some(ago(now, bundle.mode_s)),
             reason: bundle.reason.clone(),
+            classes: waits.classes.iter().map(|class| class.name.clone()).collect(),
             round_trip_ms: bundle.rtt_ms.zip(bundle.min_rtt_ms),
         };
         self.keep(now, live);
@@ -386,8 +396,15 @@ impl Recorder {
         let counts = Counts::between(self.counted.insert(series.clone(), counted), &counted);
         let sample = Sample { trouble: bundle.trouble.is_some(), ..counts.sample() };
         self.note_trouble(now, &series, status, bundle.trouble.as_deref());
-        let live =
-            Live { series, verdict, sample, since_ms: None, reason: None, round_trip_ms: None };
+        let live = Live {
+            series,
+            verdict,
+            sample,
+            since_ms: None,
+            reason: None,
+            classes: Vec::new(),
+            round_trip_ms: None,
+        };
         self.keep(now, live);
     }
 

@@ -101,6 +101,9 @@ impl Mode {
     }
 }
 
+/// The most classes of a bundle of which waits are told and kept.
+pub(crate) const CLASSES: usize = 4;
+
 /// The figures of a bundle over a second or a minute. What is not known is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Sample {
@@ -124,6 +127,16 @@ pub struct Sample {
     pub there_low_ms: Option<f64>,
     /// The longest wait at the bottleneck in milliseconds.
     pub there_high_ms: Option<f64>,
+    /// The mean wait here of packets of small transfers, in milliseconds.
+    pub small_ms: Option<f64>,
+    /// The longest wait here of a packet of a small transfer, in milliseconds.
+    pub small_high_ms: Option<f64>,
+    /// The mean wait here of packets of large transfers, in milliseconds.
+    pub large_ms: Option<f64>,
+    /// The longest wait here of a packet of a large transfer, in milliseconds.
+    pub large_high_ms: Option<f64>,
+    /// The mean wait here of the packets of each class, in milliseconds.
+    pub classes_ms: [Option<f64>; CLASSES],
     /// The share of packets lost on the path, 0 to 1.
     pub lost: Option<f64>,
     /// The packets that left the box, or arrived if the bundle is received.

@@ -23,7 +23,7 @@ use crate::event::LogEvent;
 use crate::series::{Direction, Mode, Range, Row, Sample, Series};
 
 /// The version of the tables below.
-const FORM: i64 = 1;
+const FORM: i64 = 2;
 /// The most series that have a history.
 pub const MAX_SERIES: usize = 64;
 /// The most events of each weight, routine or not.
@@ -42,19 +42,23 @@ CREATE TABLE series (id INTEGER PRIMARY KEY, place TEXT NOT NULL, name TEXT NOT 
 CREATE TABLE second (series INTEGER NOT NULL, slot INTEGER NOT NULL, at INTEGER NOT NULL,
   mode INTEGER, trouble INTEGER NOT NULL, limit_bps REAL, rate_bps REAL, arrived_bps REAL,
   here_ms REAL, here_high_ms REAL, there_ms REAL, there_low_ms REAL, there_high_ms REAL,
-  lost REAL, packets REAL, dropped REAL, marked REAL, refused REAL, PRIMARY KEY (series, slot)) WITHOUT ROWID;
+  lost REAL, packets REAL, dropped REAL, marked REAL, refused REAL, small_ms REAL,
+  small_high_ms REAL, large_ms REAL, large_high_ms REAL, class1_ms REAL, class2_ms REAL,
+  class3_ms REAL, class4_ms REAL, PRIMARY KEY (series, slot)) WITHOUT ROWID;
 CREATE TABLE minute (series INTEGER NOT NULL, slot INTEGER NOT NULL, at INTEGER NOT NULL,
   mode INTEGER, trouble INTEGER NOT NULL, limit_bps REAL, rate_bps REAL, arrived_bps REAL,
   here_ms REAL, here_high_ms REAL, there_ms REAL, there_low_ms REAL, there_high_ms REAL,
-  lost REAL, packets REAL, dropped REAL, marked REAL, refused REAL, PRIMARY KEY (series, slot)) WITHOUT ROWID;
+  lost REAL, packets REAL, dropped REAL, marked REAL, refused REAL, small_ms REAL,
+  small_high_ms REAL, large_ms REAL, large_high_ms REAL, class1_ms REAL, class2_ms REAL,
+  class3_ms REAL, class4_ms REAL, PRIMARY KEY (series, slot)) WITHOUT ROWID;
 CREATE TABLE event (id INTEGER PRIMARY KEY AUTOINCREMENT, at INTEGER NOT NULL,
   routine INTEGER NOT NULL, body TEXT NOT NULL);
 CREATE INDEX event_at ON event (at);
 ";
 
 const COLUMNS: &str = "at, mode, trouble, limit_bps, rate_bps, arrived_bps, here_ms, here_high_ms,
-  there_ms, there_low_ms, there_high_ms, lost, packets, dropped, marked,
-  refused";
+  there_ms, there_low_ms, there_high_ms, lost, packets, dropped, marked, refused, small_ms,
+  small_high_ms, large_ms, large_high_ms, class1_ms, class2_ms, class3_ms, class4_ms";
 
 /// A minute's figures from its seconds. The mode is the one that lasted longest.
 const MINUTE: &str = "
@@ -65,7 +69,8 @@ SELECT second.series, (?1 / 60) % 1440, ?1,
      GROUP BY mode ORDER BY count(*) DESC, mode DESC LIMIT 1),
   max(second.trouble), avg(limit_bps), avg(rate_bps), avg(arrived_bps), avg(here_ms), max(here_high_ms),
   avg(there_ms), min(there_low_ms), max(there_high_ms), avg(lost), sum(packets), sum(dropped), sum(marked),
-  sum(refused)
+  sum(refused), avg(small_ms), max(small_high_ms), avg(large_ms), max(large_high_ms), avg(class1_ms),
+  avg(class2_ms), avg(class3_ms), avg(class4_ms)
 FROM series AS of CROSS JOIN second ON second.series = of.id AND second.slot >= ?1 % 3600
   AND second.slot < ?1 % 3600 + 60
 WHERE second.at >= ?1 AND second.at < ?1 + 60
@@ -426,11 +431,12 @@ fn write(
         }
         let mut put = transaction.prepare_cached(
             "INSERT OR REPLACE INTO second SELECT id, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13,
-             ?14, ?15, ?16, ?17, ?18, ?19, ?20 FROM series
+             ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28 FROM series
              WHERE place = ?1 AND name = ?2 AND direction = ?3",
         )?;
         for (series, Row { at, sample }) in &change.rows {
             let Series { place, name, direction } = series;
+            let [class1, class2, class3, class4] = sample.classes_ms;
             let written = put.execute(params![
                 place,
                 name,
@@ -452,6 +458,14 @@ fn write(
                 sample.dropped,
                 sample.marked,
                 sample.refused,
+                sample.small_ms,
+                sample.small_high_ms,
+                sample.large_ms,
+                sample.large_high_ms,
+                class1,
+                class2,
+                class3,
+                class4,
             ])?;
             if written == 0 {
                 without_room.insert(series.clone());
@@ -504,6 +518,11 @@ fn row(row: &SqlRow<'_>) -> rusqlite::Result<Row> {
             dropped: row.get(13)?,
             marked: row.get(14)?,
             refused: row.get(15)?,
+            small_ms: row.get(16)?,
+            small_high_ms: row.get(17)?,
+            large_ms: row.get(18)?,
+            large_high_ms: row.get(19)?,
+            classes_ms: [row.get(20)?, row.get(21)?, row.get(22)?, row.get(23)?],
         },
     })
 }

@@ -15,9 +15,11 @@ use forebay_wire::feedback::{
 use forebay_wire::{EpochSize, FingerprintKey};
 
 use super::link_headers::LinkHeaders;
+use super::waits::Waits;
 use crate::Error;
 use crate::channel::{Channel, Datagram, packet_length};
-use crate::config::BundleConfig;
+use crate::classes;
+use crate::config::{BundleConfig, Policy};
 use crate::diagnosis::{Diagnosis, End, Hint};
 use crate::random;
 use crate::reload::Parts;
@@ -72,6 +74,8 @@ pub(super) struct ControlledBundle {
     reason: Option<control::ModeReason>,
     decisions: Decisions,
     rtt_range: RttRange,
+    /// The waits of its packets; `None` before the first and over the kernel's queues.
+    waits: Option<Waits>,
     /// The number of messages that were not authentic, replayed or malformed.
     refused: u64,
 }
@@ -105,6 +109,7 @@ impl ControlledBundle {
             reason: None,
             decisions: Decisions::new(),
             rtt_range: RttRange::default(),
+            waits: None,
             refused: 0,
             config,
         })
@@ -136,6 +141,10 @@ impl ControlledBundle {
         if parts.address {
             self.diagnosis = Diagnosis::new(End::Sendbox, config.receivebox, now);
         }
+        if parts.policy {
+            // Its classes may be others.
+            self.waits = None;
+        }
         if parts != Parts::default() {
             // The receivebox is told at once.
             self.updated_at = Nanos::ZERO;
@@ -154,6 +163,22 @@ impl ControlledBundle {
     /// Checks that the control loop takes the settings of `config`.
     pub(super) fn check(config: &BundleConfig) -> Result<(), Error> {
         settings(config).validate().map_err(|source| failure(config, source))
+    }
+
+    /// Notes how long a packet waited that left its queue, which is of this class and of a large
+    /// transfer or a small one.
+    pub(super) fn on_waited(&mut self, now: Nanos, wait: Nanos, is_large: bool, class: u8) {
+        self.waits.get_or_insert_default().note(now, wait, is_large, class);
+    }
+
+    /// Returns the round-trip time; zero before it is measured.
+    pub(super) fn round_trip(&self) -> Nanos {
+        self.control.rtt().unwrap_or(Nanos::ZERO)
+    }
+
+    /// Returns the policy of its queue.
+    pub(super) fn policy(&self) -> &Policy {
+        &self.config.policy
     }
 
     /// Notes that a packet left its queue.
@@ -357,6 +382,7 @@ impl ControlledBundle {
             bytes: self.control.bytes_sent().0,
             dropped: queue.dropped,
             marked: queue.marked,
+            waits: self.waits.map(|w| w.status(now, classes::names(self.policy()))),
             refused: self.refused,
             measurements: snapshot.counters.accepted,
             unmatched: snapshot.counters.unmatched,

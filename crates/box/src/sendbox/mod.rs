@@ -12,6 +12,7 @@ mod link_headers;
 mod logs;
 mod tree;
 mod user;
+mod waits;
 
 use std::net::SocketAddr;
 use std::path::Path;

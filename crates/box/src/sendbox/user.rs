@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::os::fd::RawFd;
 
 use forebay_dataplane::{Frame, Framing, Packet, Pool};
-use forebay_queue::Qdisc;
+use forebay_queue::{Packet as _, Qdisc};
 use forebay_records::NotUnderstood;
 use forebay_system::clock;
 use forebay_units::Nanos;
@@ -16,7 +16,9 @@ use super::bundle::{ControlledBundle, QueueTotals};
 use super::bundles::Bundles;
 use super::classifier::Classifier;
 use super::logs::Logs;
+use super::waits::Transfers;
 use crate::Error;
+use crate::classes;
 use crate::config::{BundleConfig, Ports};
 use crate::forward::{
     self, Direction, DirectionQueues, Forwarder, ForwardingHandler, Outward, Place,
@@ -61,6 +63,7 @@ pub(super) fn run(start: Start<'_>, ports: Ports) -> Result<(), Error> {
         capacity,
         room,
         logs: Logs::create(paths)?,
+        transfers: Transfers::new(),
         status,
         outside: outside.name.clone(),
         not_understood: Cell::new(0),
@@ -102,6 +105,7 @@ struct Sendbox {
     /// The number of bundles for which there is room.
     room: usize,
     logs: Logs,
+    transfers: Transfers,
     status: StatusSocket,
     outside: String,
     /// The number of frames towards the network in which no IP packet was found.
@@ -146,6 +150,11 @@ impl ForwardingHandler for Sendbox {
     fn on_sent(&mut self, now: Nanos, _: Direction, queue: usize, packet: &Packet) {
         if let Some(bundle) = self.bundles.get_mut(queue) {
             bundle.on_sent(now, packet.counted, packet.fingerprint);
+            let round_trip = bundle.round_trip();
+            let (flow, arrived) = (packet.flow_hash(), packet.arrived);
+            let is_large = self.transfers.is_large(queue, flow, arrived, packet.len(), round_trip);
+            let class = classes::counted(bundle.policy(), packet);
+            bundle.on_waited(now, now.saturating_sub(arrived), is_large, class);
         }
     }
 

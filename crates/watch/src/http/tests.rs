@@ -35,6 +35,12 @@ fn status(up: u64) -> Status {
             "rtt_ms": 52.0, "min_rtt_ms": 50.0, "rtt_range_ms": [51.0, 57.5],
             "backlog_bytes": 90_000, "wait_here_ms": 30.25, "wait_network_ms": 2.125,
             "packets": up * 100, "bytes": up * 125_000, "dropped": up * 2, "marked": up,
+            "waits": (name == "branch").then(|| json!({
+                "small": {"packets": up, "waited_ms": 9.0, "mean_ms": 1.75, "longest_ms": 4.5},
+                "large": {"packets": up, "waited_ms": 9.0, "mean_ms": 91.5, "longest_ms": 120.5},
+                "classes": [{"name": "<voice>", "packets": up, "waited_ms": 1.0, "mean_ms": 0.25,
+                             "longest_ms": 0.5}]
+            })),
             "refused": 0, "measurements": 5, "unmatched": 0, "decided": 1,
             "decisions": [{"number": 1, "ago_s": up, "kind": "mode_changed",
                 "values": {"from": "open", "to": "delay control", "reason": "measured"},
@@ -137,11 +143,23 @@ fn the_page_shows_the_status_and_is_kept_up_to_date() {
     let (head, html) = served.get("/", "");
     assert!(head.starts_with("HTTP/1.1 200 OK"), "{head}");
     assert!(head.contains("content-security-policy: default-src 'none'"), "{head}");
-    for text in ["30.2 ms", "2.12 ms", "24.3 Mbit/s", "22.1 Mbit/s", "1.25 %", "1.96 %", "1.00 %"] {
+    for text in [
+        "30.2 ms",
+        "2.12 ms",
+        "24.3 Mbit/s",
+        "22.1 Mbit/s",
+        "1.25 %",
+        "1.96 %",
+        "1.00 %",
+        "1.75 ms",
+        "at most 4.50 ms",
+        "91.5 ms",
+    ] {
         assert!(html.contains(text), "{text}");
     }
     let (_, json) = served.get("/status.json", "");
     assert_eq!(serde_json::from_str::<[Status; 1]>(&json).unwrap()[0], told);
+    let waits = send.waits.as_ref().unwrap();
     let (_, json) = served.get("/history.json?peer=branch", "");
     let history: Value = serde_json::from_str(&json).unwrap();
     let to = history.as_array().unwrap().iter().find(|s| s["series"]["direction"] == "to").unwrap();
@@ -153,6 +171,10 @@ fn the_page_shows_the_status_and_is_kept_up_to_date() {
         ("arrived_bps", send.receive_bps.map(|bps| bps as f64)),
         ("here_ms", send.wait_here_ms),
         ("there_ms", send.wait_network_ms),
+        ("small_ms", waits.small.mean_ms),
+        ("small_high_ms", waits.small.longest_ms),
+        ("large_ms", waits.large.mean_ms),
+        ("large_high_ms", waits.large.longest_ms),
         ("lost", send.loss),
         // A second of a million bits, with two drops and a mark.
         ("rate_bps", Some(1e6)),
@@ -161,6 +183,7 @@ fn the_page_shows_the_status_and_is_kept_up_to_date() {
     ] {
         assert_eq!(last[key].as_f64(), value, "{key}");
     }
+    assert_eq!(last["classes_ms"], json!([waits.classes[0].wait.mean_ms, null, null, null]));
 
     // The page is complete, loads nothing from elsewhere, and escapes names.
     assert!(!html.contains("<b>&") && html.contains("&lt;b&gt;&amp;&quot;x"));
@@ -178,7 +201,11 @@ fn the_page_shows_the_status_and_is_kept_up_to_date() {
         assert!(served.get(path, "").0.starts_with("HTTP/1.1 200 OK"), "{path}");
     }
     let one = served.get("/?peer=branch", "").1;
-    assert!(one.matches("<figure>").count() == 4 && html.matches("<figure>").count() == 7);
+    assert!(one.matches("<figure>").count() == 6 && html.matches("<figure>").count() == 9);
+    // Who waits is known of one of the two.
+    let titles = ["Who waits here", "Which class waits here"];
+    assert!(titles.iter().all(|title| html.matches(&format!("{title}<p")).count() == 1));
+    assert!(html.contains("&lt;voice&gt;: 0.25 ms on average"), "{html}");
 
     // Updates have the parts of the page, and every part has its place.
     let stream = served.connect("GET /stream HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n");

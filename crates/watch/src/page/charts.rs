@@ -41,6 +41,8 @@ struct Chart {
     title: &'static str,
     unit: &'static str,
     lines: &'static [Line],
+    /// Whether the lines are the classes of the bundle, in their order.
+    by_class: bool,
     /// The area between the extremes of one of the lines, with that line's class.
     area: Option<(&'static str, Extent)>,
 }
@@ -53,7 +55,34 @@ const QUEUE: Chart = Chart {
         Line { class: "sendbox", name: "waits here", of: |s| s.here_ms },
         Line { class: "bottleneck", name: "waits at the bottleneck", of: |s| s.there_ms },
     ],
+    by_class: false,
     area: Some(("bottleneck", |s| s.there_low_ms.zip(s.there_high_ms))),
+};
+
+const WHO: Chart = Chart {
+    name: "who",
+    title: "Who waits here",
+    unit: "ms",
+    lines: &[
+        Line { class: "c3", name: "small transfers", of: |s| s.small_ms },
+        Line { class: "sendbox", name: "large transfers", of: |s| s.large_ms },
+    ],
+    by_class: false,
+    area: Some(("c3", |s| s.small_ms.zip(s.small_high_ms))),
+};
+
+const CLASS: Chart = Chart {
+    name: "class",
+    title: "Which class waits here",
+    unit: "ms",
+    lines: &[
+        Line { class: "c3", name: "1", of: |s| s.classes_ms[0] },
+        Line { class: "sendbox", name: "2", of: |s| s.classes_ms[1] },
+        Line { class: "bottleneck", name: "3", of: |s| s.classes_ms[2] },
+        Line { class: "strong", name: "4", of: |s| s.classes_ms[3] },
+    ],
+    by_class: true,
+    area: None,
 };
 
 const RATE: Chart = Chart {
@@ -65,6 +94,7 @@ const RATE: Chart = Chart {
         Line { class: "sendbox", name: "left here", of: |s| mega(s.rate_bps) },
         Line { class: "strong", name: "arrived there", of: |s| mega(s.arrived_bps) },
     ],
+    by_class: false,
     area: None,
 };
 
@@ -77,6 +107,7 @@ const DROPS: Chart = Chart {
         Line { class: "c3", name: "marked here", of: |s| percent(marked(s)) },
         Line { class: "bottleneck", name: "lost on the path", of: |s| percent(s.lost) },
     ],
+    by_class: false,
     area: None,
 };
 
@@ -85,6 +116,7 @@ const ARRIVALS: Chart = Chart {
     title: "What arrives here",
     unit: "Mbit/s",
     lines: &[Line { class: "strong", name: "arrived here", of: |s| mega(s.rate_bps) }],
+    by_class: false,
     area: None,
 };
 
@@ -96,10 +128,22 @@ fn percent(share: Option<f64>) -> Option<f64> {
     share.map(|share| share * 100.0)
 }
 
+impl Chart {
+    /// Returns the lines with their names; of classes those that the bundle has.
+    fn lines<'a>(&self, shared: &'a Shared<'_>) -> Vec<(&'a str, &'static Line)> {
+        match self.by_class {
+            true => shared.classes.iter().map(String::as_str).zip(self.lines).collect(),
+            false => self.lines.iter().map(|line| (line.name, line)).collect(),
+        }
+    }
+}
+
 /// What all charts of a bundle share.
 pub(super) struct Shared<'a> {
     pub(super) id: &'a str,
     pub(super) direction: Direction,
+    /// The names of the classes.
+    pub(super) classes: &'a [String],
     pub(super) rows: &'a [Row],
     pub(super) bands: &'a [Band],
     pub(super) events: &'a [LogEvent],
@@ -111,11 +155,16 @@ pub(super) struct Shared<'a> {
 /// Draws the charts of a bundle.
 pub(super) fn charts(shared: &Shared<'_>) -> Markup {
     let all: &[Chart] = match shared.direction {
-        Direction::To => &[QUEUE, RATE, DROPS],
+        Direction::To => &[QUEUE, WHO, CLASS, RATE, DROPS],
         Direction::From => &[ARRIVALS],
     };
     let buckets = Buckets::new(shared.rows, shared.range, shared.now, POINTS);
-    html! { @for chart in all { (figure_of(chart, shared, &buckets)) } }
+    // Who waits is not known of every bundle.
+    let is_known = |chart: &&Chart| match chart.name {
+        "who" => buckets.samples.iter().flatten().any(|s| s.small_ms.or(s.large_ms).is_some()),
+        _ => !chart.lines(shared).is_empty(),
+    };
+    html! { @for chart in all.iter().filter(is_known) { (figure_of(chart, shared, &buckets)) } }
 }
 
 fn figure_of(chart: &Chart, shared: &Shared<'_>, buckets: &Buckets) -> Markup {
@@ -125,8 +174,8 @@ fn figure_of(chart: &Chart, shared: &Shared<'_>, buckets: &Buckets) -> Markup {
             figcaption {
                 (chart.title)
                 p class="say" {
-                    @for line in chart.lines {
-                        span class={ "key " (line.class) } { (line.name) }
+                    @for (name, line) in chart.lines(shared) {
+                        span class={ "key " (line.class) } { (name) }
                         " "
                     }
                 }
@@ -139,7 +188,7 @@ fn figure_of(chart: &Chart, shared: &Shared<'_>, buckets: &Buckets) -> Markup {
 fn draw(chart: &Chart, shared: &Shared<'_>, buckets: &Buckets, id: &str) -> String {
     let highest = highest(chart, buckets);
     let plot = Plot::new(AT, SIZE, buckets.length() as f64, highest);
-    let mut svg = Svg::new(id, chart.title, &describe(chart, buckets), WIDTH, HEIGHT);
+    let mut svg = Svg::new(id, chart.title, &describe(chart, shared, buckets), WIDTH, HEIGHT);
     plot.rule(&mut svg, chart.unit);
     plot.marks(&mut svg, &clock_marks(shared.range, buckets));
     let place = |at: u64| plot.x(at.saturating_sub(buckets.start) as f64);
@@ -178,7 +227,7 @@ fn draw(chart: &Chart, shared: &Shared<'_>, buckets: &Buckets, id: &str) -> Stri
     for line in chart.lines {
         plot.curve(&mut svg, line.class, &points(&line.of));
     }
-    hits(chart, &mut svg, &plot, buckets);
+    hits(chart, shared, &mut svg, &plot, buckets);
     svg.finish()
 }
 
@@ -197,7 +246,7 @@ fn highest(chart: &Chart, buckets: &Buckets) -> f64 {
 }
 
 /// Puts the figures of parts of the range under the pointer.
-fn hits(chart: &Chart, svg: &mut Svg, plot: &Plot, buckets: &Buckets) {
+fn hits(chart: &Chart, shared: &Shared<'_>, svg: &mut Svg, plot: &Plot, buckets: &Buckets) {
     let each = buckets.samples.len().div_ceil(PARTS);
     for (number, part) in buckets.samples.chunks(each).enumerate() {
         let there: Vec<Sample> = part.iter().flatten().copied().collect();
@@ -205,10 +254,10 @@ fn hits(chart: &Chart, svg: &mut Svg, plot: &Plot, buckets: &Buckets) {
         let from = (number * each) as f64 * buckets.step as f64;
         let to = from + (part.len() as u64 * buckets.step) as f64;
         let figures: Vec<String> = chart
-            .lines
+            .lines(shared)
             .iter()
-            .filter_map(|line| {
-                (line.of)(&sample).map(|v| format!("{} {} {}", line.name, figure(v), chart.unit))
+            .filter_map(|(name, line)| {
+                (line.of)(&sample).map(|v| format!("{name} {} {}", figure(v), chart.unit))
             })
             .collect();
         let time = time_of_day((buckets.start + from as u64) * 1000);
@@ -236,20 +285,19 @@ fn clock_marks(range: Range, buckets: &Buckets) -> Vec<(f64, String)> {
 }
 
 /// Describes a chart for readers who cannot see it.
-fn describe(chart: &Chart, buckets: &Buckets) -> String {
+fn describe(chart: &Chart, shared: &Shared<'_>, buckets: &Buckets) -> String {
     let parts: Vec<String> = chart
-        .lines
+        .lines(shared)
         .iter()
-        .map(|line| {
+        .map(|(name, line)| {
             let values: Vec<f64> = buckets.samples.iter().flatten().filter_map(line.of).collect();
             match values.last() {
-                None => format!("{}: not known", line.name),
+                None => format!("{name}: not known"),
                 Some(last) => {
                     let mean = values.iter().sum::<f64>() / values.len() as f64;
                     let most = values.iter().copied().fold(0.0, f64::max);
                     format!(
-                        "{}: {} {unit} on average, at most {}, {} at the end",
-                        line.name,
+                        "{name}: {} {unit} on average, at most {}, {} at the end",
                         figure(mean),
                         figure(most),
                         figure(*last),

@@ -302,6 +302,7 @@ impl<'a> View<'a> {
         charts::charts(&charts::Shared {
             id: &chapter.id,
             direction: chapter.live.series.direction,
+            classes: &chapter.live.classes,
             rows: &chapter.rows,
             bands: &chapter.bands,
             events: &chapter.events,
@@ -321,6 +322,8 @@ impl<'a> View<'a> {
                         (tile("mode", sample.mode.map_or("", |mode| mode.word()), &self.since(live)))
                         (tile("waits here", &ms(sample.here_ms), ""))
                         (tile("at the bottleneck", &ms(sample.there_ms), &round_trip(live)))
+                        (tile("small transfers wait", &ms(sample.small_ms), &longest(sample.small_high_ms)))
+                        (tile("large ones wait", &ms(sample.large_ms), &longest(sample.large_high_ms)))
                         (tile("limit", &mbps(sample.limit_bps), ""))
                         (tile("left here", &mbps(sample.rate_bps), ""))
                         (tile("arrived there", &mbps(sample.arrived_bps), ""))
@@ -352,6 +355,8 @@ impl<'a> View<'a> {
             Direction::To => vec![
                 ms(sample.here_ms),
                 ms(sample.there_ms),
+                ms(sample.small_ms),
+                ms(sample.large_ms),
                 mbps(sample.limit_bps),
                 mbps(sample.rate_bps),
                 mbps(sample.arrived_bps),
@@ -442,6 +447,8 @@ fn figures_head(direction: Direction) -> Markup {
         Direction::To => &[
             "waits here",
             "at the bottleneck",
+            "small transfers wait",
+            "large ones wait",
             "limit",
             "left here",
             "arrived there",
@@ -508,6 +515,10 @@ fn round_trip(live: &Live) -> String {
         Some((_, least)) => format!("above {} ms", figure(least)),
         None => String::new(),
     }
+}
+
+fn longest(wait: Option<f64>) -> String {
+    wait.map_or_else(String::new, |wait| format!("at most {} ms", figure(wait)))
 }
 
 fn packets(count_of: Option<f64>) -> String {

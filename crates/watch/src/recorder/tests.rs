@@ -52,7 +52,13 @@ fn site(up: u64, peers: usize) -> Status {
             "receive_bps": 22_000_000 + up, "loss": 0.01, "rtt_ms": 52.0, "min_rtt_ms": 50.0,
             "rtt_range_ms": [51.0, 57.5], "backlog_bytes": 90_000, "wait_here_ms": 30.25,
             "wait_network_ms": 2.125, "packets": up, "bytes": up * 1000, "dropped": up * 2,
-            "marked": null, "refused": 0, "measurements": 5, "unmatched": 0, "decided": 1,
+            "marked": null, "refused": 0, "waits": {
+                "small": {"packets": up, "waited_ms": 2.0, "mean_ms": 1.5, "longest_ms": 4.0},
+                "large": {"packets": up, "waited_ms": 9.0, "mean_ms": 90.0, "longest_ms": 120.5},
+                "classes": [{"name": "voice", "packets": 0, "waited_ms": 0.0, "mean_ms": null,
+                             "longest_ms": null},
+                            {"name": "rest", "packets": up, "waited_ms": 9.0, "mean_ms": 80.0,
+                             "longest_ms": 120.5}]}, "measurements": 5, "unmatched": 0, "decided": 1,
             "decisions": [{"number": 1, "ago_s": up, "kind": "mode_changed", "values": {},
                            "text": "mode open -> delay control: first measured"}]
         }))
@@ -148,6 +154,11 @@ fn figures_are_those_of_the_status_and_survive_a_restart() {
         here_high_ms: Some(30.25),
         there_ms: Some(2.125),
         there_low_ms: Some(1.0),
+        small_ms: Some(1.5),
+        small_high_ms: Some(4.0),
+        large_ms: Some(90.0),
+        large_high_ms: Some(120.5),
+        classes_ms: [None, Some(80.0), None, None],
         there_high_ms: Some(7.5),
         lost: Some(0.01),
         packets: Some(1.0),
