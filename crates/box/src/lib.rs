@@ -13,6 +13,7 @@ mod diagnosis;
 pub mod doctor;
 mod error;
 mod forward;
+mod handover;
 pub mod link;
 mod local_socket;
 mod logs;
@@ -29,6 +30,7 @@ mod ticks;
 
 pub use error::Error;
 use forebay_system::{notify, output, signals};
+pub use forward::WireEnd;
 
 /// Takes away the program that a box left on `interface` when it ended, and returns whether there
 /// was one.

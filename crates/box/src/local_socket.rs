@@ -43,7 +43,7 @@ impl LocalSocket {
 }
 
 /// Whether the process at the other end is root's or has the user of this one.
-fn may_ask(stream: &UnixStream) -> bool {
+pub(crate) fn may_ask(stream: &UnixStream) -> bool {
     let mut credentials = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
     let mut length = size_of_val(&credentials) as libc::socklen_t;
     // SAFETY: the option writes a `ucred`, whose length is given.

@@ -4,6 +4,14 @@
 #[derive(Debug)]
 pub(crate) struct Slots<T>(Vec<Option<T>>);
 
+impl<T> FromIterator<(usize, T)> for Slots<T> {
+    fn from_iter<I: IntoIterator<Item = (usize, T)>>(all: I) -> Self {
+        let mut slots = Self::new([]);
+        all.into_iter().for_each(|(number, thing)| slots.put(number, thing));
+        slots
+    }
+}
+
 impl<T> Slots<T> {
     /// Numbers `all` in their order.
     pub(crate) fn new(all: impl IntoIterator<Item = T>) -> Self {

@@ -83,6 +83,13 @@ impl Epoch {
         }
     }
 
+    /// Goes on with the size of another loop, if it is one.
+    pub(crate) fn resume(&mut self, size: u32) {
+        if size.is_power_of_two() && (self.config.min..=self.config.max).contains(&size) {
+            self.size = size;
+        }
+    }
+
     /// Returns the size in packets, a power of two.
     pub(crate) fn size(&self) -> u32 {
         self.size

@@ -232,6 +232,11 @@ impl Port for PacketPort {
         self.beat(Nanos::ZERO);
     }
 
+    fn unplug(&mut self) {
+        self.bypass.iter_mut().for_each(Bypass::unplug);
+        self.promiscuous.iter_mut().for_each(Promiscuous::give_back);
+    }
+
     fn is_sending(&mut self, _: &mut Pool) -> bool {
         // The kernel copies each frame.
         false

@@ -62,6 +62,11 @@ impl Bypass {
         heartbeat::beat(&self.object, now)
     }
 
+    /// Takes the filter off the interface when this value is dropped.
+    pub(crate) fn unplug(&mut self) {
+        self.stays = false;
+    }
+
     /// Leaves the filter on the interface when this value is dropped.
     pub(crate) fn keep(&mut self) {
         self.stays = true;

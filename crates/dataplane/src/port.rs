@@ -57,6 +57,10 @@ pub trait Port {
     /// port has a program for that. The frames that arrived before can still be received.
     fn bypass(&mut self);
 
+    /// Takes the programs of a port of a wire off its interface when this value is dropped, so that
+    /// its frames pass no longer. That needs `CAP_NET_ADMIN`.
+    fn unplug(&mut self) {}
+
     /// Whether the kernel still sends frames out of the pool's memory.
     fn is_sending(&mut self, pool: &mut Pool) -> bool;
 

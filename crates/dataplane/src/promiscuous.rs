@@ -31,6 +31,11 @@ impl Promiscuous {
         self.by_box
     }
 
+    /// Turns the mode off when this value is dropped, unless the administrator turned it on.
+    pub(crate) fn give_back(&mut self) {
+        self.stays = !self.by_box;
+    }
+
     /// Leaves the mode on when this value is dropped.
     pub(crate) fn keep(&mut self) {
         self.stays = true;

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use forebay_box::config::{LinkConfig, ReceiveboxConfig, SendboxConfig, SiteConfig, generate_key};
-use forebay_box::{Error, doctor, link, receivebox, sendbox};
+use forebay_box::{Error, WireEnd, doctor, link, receivebox, sendbox};
 use forebay_config::Configuration;
 use forebay_system::privileges;
 
@@ -21,7 +21,9 @@ pub(crate) fn sendbox(args: &SendboxArgs) -> ExitCode {
         counters: args.counters.clone(),
     };
     let load = SendboxConfig::load(&args.config).map_err(Error::from);
-    end(load.and_then(|config| sendbox::run(config, &args.config, &paths)))
+    let load =
+        load.and_then(|config| sendbox::run(config, &args.config, &paths, wire_end(args.unplug)));
+    end(load)
 }
 
 pub(crate) fn site(args: &SiteArgs) -> ExitCode {
@@ -63,7 +65,7 @@ pub(crate) fn link(args: &LinkArgs) -> ExitCode {
         counters: args.counters.clone(),
     };
     let load = LinkConfig::load(&args.config).map_err(Error::from);
-    end(load.and_then(|config| link::run(config, &paths)))
+    end(load.and_then(|config| link::run(config, &paths, wire_end(args.unplug))))
 }
 
 pub(crate) fn detach(interfaces: &[String]) -> ExitCode {
@@ -94,6 +96,10 @@ pub(crate) fn keygen(file: &Path) -> ExitCode {
         }
         Err(e) => fail(&std::io::Error::new(e.kind(), format!("{}: {e}", file.display())), 2),
     }
+}
+
+fn wire_end(unplug: bool) -> WireEnd {
+    if unplug { WireEnd::Unplugged } else { WireEnd::Forwarding }
 }
 
 fn end(result: Result<(), Error>) -> ExitCode {

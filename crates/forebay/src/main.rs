@@ -20,6 +20,7 @@ mod site;
 mod stack;
 mod status;
 mod terminal;
+mod upgrade;
 #[cfg(feature = "watch")]
 mod watch;
 
@@ -66,6 +67,7 @@ fn main() -> ExitCode {
         Command::Vhost(args) => vhost(&args),
         Command::Status(args) => status::status(&args),
         Command::Reload(args) => reload::reload(&args),
+        Command::Upgrade(args) => upgrade::upgrade(&args),
         #[cfg(feature = "exporter")]
         Command::Exporter(args) => status::exporter(&args),
         #[cfg(feature = "watch")]

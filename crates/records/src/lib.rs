@@ -5,6 +5,7 @@
 //! - [`Event`] is something that the loop decided or noticed.
 //! - [`Status`] is the present state of a box.
 //! - [`Reloaded`] is what became of a file that a box read again.
+//! - [`Handover`] is what a box hands to the process that takes its place.
 //! - [`packet_log`] has every packet that left a queue, in 16 bytes each.
 //!
 //! The names of fields are those of the stored files: an interface, like the keys of a
@@ -12,12 +13,17 @@
 #![forbid(unsafe_code)]
 
 mod event;
+mod handover;
 mod hop;
 pub mod packet_log;
 mod status;
 mod tick;
 
 pub use event::{Event, Value};
+pub use handover::{
+    HANDOVER_SOCKET, HANDOVER_VERSION, Handover, HandoverError, LARGEST_HANDOVER, Offer,
+    ReceiveHandover, SendHandover, Taken, UPGRADE_SOCKET,
+};
 pub use hop::{HopCounters, Late};
 pub use status::{
     ClassWait, Decision, NotUnderstood, RELOAD_SOCKET, ReceiveStatus, Reloaded, STATUS_SOCKET,

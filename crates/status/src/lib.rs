@@ -12,5 +12,5 @@ mod verdict;
 
 #[cfg(feature = "exporter")]
 pub use exporter::run;
-pub use read::{Answer, read, reload};
+pub use read::{Answer, processes, read, reload};
 pub use verdict::{BURSTY_MS, IDLE_BPS, QUEUE_MS, Recent, State, Verdict, sentence};

@@ -74,7 +74,10 @@ fn connect(prefix: &str, process: u32) -> io::Result<UnixStream> {
 }
 
 /// Returns the processes that have a socket of this prefix in this network namespace.
-fn processes(prefix: &str) -> io::Result<Vec<u32>> {
+///
+/// # Errors
+/// If the kernel's list of sockets cannot be read.
+pub fn processes(prefix: &str) -> io::Result<Vec<u32>> {
     let table = fs::read_to_string("/proc/net/unix")?;
     let mut processes: Vec<u32> = table
         .lines()

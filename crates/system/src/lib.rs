@@ -4,6 +4,7 @@
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod clock;
+pub mod descriptors;
 pub mod epoll;
 mod limits;
 mod lock;

@@ -149,7 +149,7 @@ impl Plan {
         if count > max {
             return Err(Error::TooManyBundles { bundles: count, max });
         }
-        let room = (2 * count).clamp(LEAST_ROOM, max);
+        let room = Self::room_for(count);
         // A kernel with SFQ needs no leaves for flows.
         let has_sfq = features.require("sfq").is_ok();
         let flows = if has_sfq { 1 } else { flows(hashed(bundles, features), room) };
@@ -167,6 +167,11 @@ impl Plan {
             return Err(Error::NoRoom);
         }
         Self::of(bundles, features, self.room, self.flows)
+    }
+
+    /// Returns the [`Self::room`] of a new plan of `count` bundles.
+    pub fn room_for(count: usize) -> usize {
+        (2 * count).clamp(LEAST_ROOM, MAX_BUNDLES)
     }
 
     /// Returns the number of bundles for which a tree of this plan and those that follow it have

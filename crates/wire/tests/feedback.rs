@@ -473,3 +473,52 @@ fn the_edges_of_the_window_are_exact() {
     assert_eq!(window.accept(u64::MAX - 1023), Ok(()));
     assert_eq!(window.accept(2000), Err(Replay::TooOld));
 }
+
+/// Returns channels that go on where these ended.
+fn resumed(s: &SendboxChannel, r: &ReceiveboxChannel) -> (SendboxChannel, ReceiveboxChannel) {
+    let s = SendboxChannel::resumed(BUNDLE, &key(), &s.save()).unwrap();
+    let r = ReceiveboxChannel::resumed(BUNDLE, &key(), &r.save()).unwrap();
+    (s, r)
+}
+
+#[test]
+fn resumed_ends_go_on_without_a_new_agreement_and_accept_no_replay() {
+    let (mut s, mut r, wire) = agreed(1, 100);
+    let old = r.feedback(arrival(1), HELD, None).unwrap();
+    let late = r.feedback(arrival(2), HELD, None).unwrap();
+    let newest = r.feedback(arrival(3), HELD, None).unwrap();
+    assert!(s.receive(&old).is_ok() && s.receive(&newest).is_ok());
+    let (mut s, mut r) = resumed(&s, &r);
+    for replay in [&old[..], &newest] {
+        assert_eq!(s.receive(replay), Err(Replay::Seen.into()));
+    }
+    assert!(s.receive(&late).is_ok(), "what was under way is accepted");
+    for datagram in &wire {
+        assert!(s.receive(datagram).is_err());
+        assert!(r.accept(datagram).is_err() || r.epoch() == Some(epoch(64)));
+    }
+    assert_eq!(r.epoch(), Some(epoch(64)));
+    let next = r.feedback(arrival(4), HELD, None).unwrap();
+    let Ok(Received::Feedback(feedback)) = s.receive(&next) else { panic!("it is refused") };
+    assert_eq!(feedback.sequence, 4);
+    let ack = r.accept(&s.update(epoch(128), SENT)).unwrap();
+    assert_eq!(s.receive(&ack), Ok(Received::EpochSize(epoch(128))));
+}
+
+#[test]
+fn numbers_that_no_channel_has_are_refused() {
+    let (s, r, _) = agreed(1, 100);
+    let (good_s, good_r) = (s.save(), r.save());
+    let resume = |saved: &SavedSendbox| SendboxChannel::resumed(BUNDLE, &key(), saved).is_some();
+    assert!(resume(&good_s));
+    assert!(!resume(&SavedSendbox { sent: u64::MAX, ..good_s }));
+    assert!(!resume(&SavedSendbox { highest: u64::MAX, ..good_s }));
+    assert!(!resume(&SavedSendbox { acked: good_s.sent + 1, ..good_s }));
+    let resume =
+        |saved: &SavedReceivebox| ReceiveboxChannel::resumed(BUNDLE, &key(), saved).is_some();
+    let bound = good_r.bound.unwrap();
+    let with = |bound| SavedReceivebox { bound: Some(bound), ..good_r };
+    assert!(resume(&good_r));
+    assert!(!resume(&with(SavedBinding { sent: u64::MAX, ..bound })));
+    assert!(!resume(&with(SavedBinding { receivebox: good_r.offered, ..bound })), "used twice");
+}

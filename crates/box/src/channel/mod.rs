@@ -5,7 +5,7 @@ mod undelivered;
 use std::cell::Cell;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 use forebay_system::clock;
 use forebay_units::{Bytes, Nanos};
@@ -68,8 +68,16 @@ impl Datagram {
 impl Channel {
     /// Opens a channel that listens at `address`.
     pub(crate) fn bind(address: SocketAddr) -> Result<Self, Error> {
+        Self::bind_or_take(address, None)
+    }
+
+    /// Opens a channel that listens at `address`: `taken` if it is given, which listens there.
+    pub(crate) fn bind_or_take(
+        address: SocketAddr,
+        taken: Option<UdpSocket>,
+    ) -> Result<Self, Error> {
         let open = || -> io::Result<UdpSocket> {
-            let socket = UdpSocket::bind(address)?;
+            let socket = taken.map_or_else(|| UdpSocket::bind(address), Ok)?;
             socket.set_nonblocking(true)?;
             // After the first request the kernel stamps datagrams with their time of arrival.
             let _ = stamp(&socket);
@@ -83,6 +91,11 @@ impl Channel {
     /// Returns the descriptor that becomes readable when datagrams have arrived.
     pub(crate) fn descriptor(&self) -> RawFd {
         self.socket.as_raw_fd()
+    }
+
+    /// Returns the socket, to hand it to another process.
+    pub(crate) fn socket(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
     }
 
     /// Receives the next datagram, or the report of one that was not delivered; `None` if there is

@@ -24,6 +24,7 @@ use crate::Error;
 use crate::config::Ports;
 use crate::logs::Packets;
 use crate::policy::Queue;
+use crate::privileges::Capability;
 use crate::signals::Signals;
 use crate::ticks;
 
@@ -81,6 +82,26 @@ impl Direction {
     /// Returns the number of the port at which the direction ends.
     fn exit(self) -> usize {
         1 - self.entry()
+    }
+}
+
+/// What becomes of a wire in user space when its process ends in order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WireEnd {
+    /// The programs stay and pass frames, as after a crash.
+    #[default]
+    Forwarding,
+    /// The programs are taken away, and no frame passes.
+    Unplugged,
+}
+
+impl WireEnd {
+    /// Returns the rights that the end needs.
+    pub(crate) const fn rights(self) -> &'static [Capability] {
+        match self {
+            Self::Forwarding => &[],
+            Self::Unplugged => &[Capability::NetAdmin],
+        }
     }
 }
 
@@ -339,6 +360,11 @@ impl Forwarder {
     /// Returns the queues of both directions.
     pub(crate) fn directions_mut(&mut self) -> &mut [DirectionQueues; 2] {
         &mut self.directions
+    }
+
+    /// Takes the programs off the interfaces when the ports are closed.
+    pub(crate) fn unplug(&mut self) {
+        self.ports.iter_mut().for_each(|port| port.unplug());
     }
 
     /// Closes the ports, and returns the account of all packets of this hop, `hop`, and the log of

@@ -17,7 +17,7 @@ use crate::Error;
 use crate::classes::Classes;
 use crate::config::{DirectionConfig, Framing, LinkConfig};
 use crate::forward::{
-    self, Direction, DirectionQueues, Forwarder, ForwardingHandler, Place, Shaped,
+    self, Direction, DirectionQueues, Forwarder, ForwardingHandler, Place, Shaped, WireEnd,
 };
 use crate::logs::{Account, Lines, Packets};
 use crate::policy::{self, Queue};
@@ -43,14 +43,14 @@ pub struct LogPaths {
     pub counters: Option<PathBuf>,
 }
 
-/// Runs a link until SIGTERM or SIGINT.
+/// Runs a link until SIGTERM or SIGINT; `end` is what becomes of the wire then.
 ///
 /// When it forwards, it prints a line of JSON on standard output.
 ///
 /// # Errors
 /// If the set-up fails, which leaves everything as it was; if an interface is removed or its MTU
 /// grows beyond the buffers; or, at the end, if records were lost.
-pub fn run(config: LinkConfig, paths: &LogPaths) -> Result<(), Error> {
+pub fn run(config: LinkConfig, paths: &LogPaths, end: WireEnd) -> Result<(), Error> {
     let signals = Signals::block().map_err(Error::Signals)?;
     let LinkConfig { outside, ports, outward, inward, framing } = config;
     let configs = [(Direction::Outward, outward), (Direction::Inward, inward)];
@@ -65,9 +65,12 @@ pub fn run(config: LinkConfig, paths: &LogPaths) -> Result<(), Error> {
     let statistics = Statistics::new(log, clock::now());
     let mut link = Link { classes, framing, statistics };
     let mut forwarder = Forwarder::open(outside, ports, directions, capacity, packets)?;
-    privileges::reduce(&[], &[]);
+    privileges::reduce(end.rights(), &[]);
     forwarder.say_ready();
     let ended = forwarder.run(&mut link, &signals);
+    if end == WireEnd::Unplugged && ended.is_ok() {
+        forwarder.unplug();
+    }
     let logged = link.statistics.finish(clock::now(), forwarder.directions_mut());
     let (counters, packets) = forwarder.finish("link");
     let packets = packets.finish();

@@ -13,7 +13,7 @@ use std::path::Path;
 
 use forebay_control::{self as control, Shares};
 use forebay_dataplane::{BundleRule, Counts, Netdev, Presence, Sample, Sampler};
-use forebay_records::{NotUnderstood, ReceiveStatus};
+use forebay_records::{NotUnderstood, ReceiveHandover, ReceiveStatus};
 use forebay_system::wait::Waiter;
 use forebay_system::{clock, notify};
 use forebay_units::Nanos;
@@ -26,6 +26,7 @@ use crate::Error;
 use crate::channel::{Channel, Datagram, Incoming, Undelivered, packet_length};
 use crate::config::{PeerConfig, ReceiveboxConfig};
 use crate::diagnosis::{Diagnosis, End, Hint};
+use crate::handover::{self, Handed, Successor};
 use crate::not_understood::{Direction, NotUnderstoodLog};
 use crate::privileges::{self, Capability};
 use crate::random;
@@ -53,7 +54,8 @@ const CHECK: Nanos = Nanos::from_millis(200);
 pub fn run(config: ReceiveboxConfig, file: &Path) -> Result<(), Error> {
     config.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
     let reloader = Reloader::new(file, &config);
-    run_alone("receivebox", config, reloader)
+    let handed = Handed::take("receivebox", &config.interface.name);
+    run_alone("receivebox", config, reloader, handed)
 }
 
 /// Runs a receivebox without a sendbox beside it.
@@ -61,18 +63,22 @@ pub(crate) fn run_alone(
     role: &'static str,
     config: ReceiveboxConfig,
     mut reloader: Reloader,
+    mut handed: Handed,
 ) -> Result<(), Error> {
     let ReceiveboxConfig { interface, listen, peers } = config;
     let signals = Signals::block_with_reload().map_err(Error::Signals)?;
-    let channel = Channel::bind(listen)?;
-    let mut status = StatusSocket::open(role, vec![interface.name.clone()]);
-    let mut receivebox = Receivebox::attach(interface, peers)?;
+    let channel = Channel::bind_or_take(listen, handed.socket(listen))?;
+    let interfaces = vec![interface.name.clone()];
+    let mut successor = Successor::open(role, &interfaces);
+    let mut status = StatusSocket::open(role, interfaces);
+    let mut receivebox = Receivebox::attach(interface, peers, &mut handed)?;
     let kept: &[_] = if receivebox.keeps_rights() { &[Capability::NetAdmin] } else { &[] };
     privileges::reduce(kept, &[]);
     crate::say_ready(&serde_json::json!({ "event": "ready" }));
+    handed.report();
 
     let fixed = [signals.descriptor(), receivebox.descriptor(), channel.descriptor()];
-    let sockets = [status.descriptor(), reloader.descriptor()];
+    let sockets = [status.descriptor(), reloader.descriptor(), successor.descriptor()];
     let mut waiter = Waiter::new(fixed.into_iter().chain(sockets.into_iter().flatten()));
     // These descriptors are read only when they are ready: most wakes are for boundary packets.
     const SIGNALS: usize = 0;
@@ -86,6 +92,9 @@ pub(crate) fn run_alone(
         let asked = readers.clone().any(|at| waiter.is_ready(at));
         if status.is_busy() || asked {
             status.serve(now, || receivebox.status(now));
+        }
+        if asked {
+            successor.poll();
         }
         if (asked || waiter.is_ready(SIGNALS))
             && let Some(contents) = reloader.poll(&signals)
@@ -104,7 +113,11 @@ pub(crate) fn run_alone(
             }
         }
     }
-    receivebox.log_summaries()
+    receivebox.log_summaries()?;
+    // The interface is free for another program before the state is.
+    let receives = receivebox.end();
+    successor.give(Vec::new(), receives, Some(channel.socket()));
+    Ok(())
 }
 
 /// A receivebox at its interface, without the socket that it shares with a sendbox.
@@ -118,18 +131,50 @@ pub(crate) struct Receivebox {
 
 impl Receivebox {
     /// Attaches the program that counts.
-    pub(crate) fn attach(interface: Netdev, configs: Vec<PeerConfig>) -> Result<Self, Error> {
+    ///
+    /// Bundles go on with what was `handed` over. Their counts start anew.
+    pub(crate) fn attach(
+        interface: Netdev,
+        configs: Vec<PeerConfig>,
+        handed: &mut Handed,
+    ) -> Result<Self, Error> {
         let rules = configs.iter().map(rule).collect::<Vec<_>>();
         let sampler = Sampler::attach(&interface, &rules)?;
         let now = clock::now();
         let interface = Presence::new(interface)?;
+        let mut peers = Peers::new(configs, now);
+        for (number, peer) in peers.all.iter_mut() {
+            let PeerConfig { name, key, .. } = &peer.config;
+            let Some(channel) = handed.take_receive(name, peer.id, key) else { continue };
+            if let Some(epoch) = channel.epoch() {
+                sampler.set_epoch(number, epoch.packets())?;
+            }
+            peer.feedback = channel;
+        }
         Ok(Self {
             interface,
             sampler,
-            peers: Peers::new(configs, now),
+            peers,
             not_understood: NotUnderstoodLog::new(Direction::Arriving),
             due_check: now + CHECK,
         })
+    }
+
+    /// Returns what another process goes on with, which has new keys alone.
+    pub(crate) fn handover(&self) -> Vec<ReceiveHandover> {
+        let peers = self.peers.all.iter().map(|(_, peer)| {
+            let (id, channel) = match &peer.next {
+                Some(next) => (next.id, &next.feedback),
+                None => (peer.id, &peer.feedback),
+            };
+            handover::of_receive(&peer.config.name, id, channel)
+        });
+        peers.collect()
+    }
+
+    /// Detaches the program, and returns what another process goes on with.
+    pub(crate) fn end(self) -> Vec<ReceiveHandover> {
+        self.handover()
     }
 
     /// Whether the program is detached by this process, which needs `CAP_NET_ADMIN` then.
@@ -332,6 +377,9 @@ struct Next {
     until: Nanos,
 }
 
+/// A message that waited this long for the process tells of an earlier count than the present one.
+const STALE: Nanos = Nanos::from_millis(50);
+
 /// What an update asks of the sampler.
 struct Updated {
     bundle: usize,
@@ -384,7 +432,8 @@ impl Peers {
         let all = Slots::new(configs.into_iter().map(|config| Peer::new(config, now)));
         let (by_id, by_address) = (HashMap::new(), HashMap::new());
         let shares = Shares::new(all.len());
-        let mut peers = Self { shares, all, by_id, by_address, counted_at: Nanos::ZERO };
+        let counted_at = Nanos::ZERO;
+        let mut peers = Self { shares, all, by_id, by_address, counted_at };
         peers.index();
         peers
     }
@@ -495,7 +544,11 @@ impl Peers {
                     channel.send(&answer, peer.config.sendbox);
                     peer.diagnosis.on_heard(now);
                     let Some(sent) = peer.feedback.sendbox_counts() else { return Ok(None) };
-                    peer.diagnosis.on_counts(now, sent.packets, packets);
+                    // The count is of now, and comparing it with several messages that waited would
+                    // show packets that are sent and not counted.
+                    if clock::now().saturating_sub(now) < STALE {
+                        peer.diagnosis.on_counts(now, sent.packets, packets);
+                    }
                     peer.diagnosis.on_unrecognized(now, sent.unrecognized);
                     let updated =
                         |epoch: EpochSize| Updated { bundle: index, epoch: epoch.packets(), key };

@@ -7,7 +7,7 @@ mod rtt_range;
 use std::net::SocketAddr;
 
 use forebay_control as control;
-use forebay_records::SendStatus;
+use forebay_records::{SendHandover, SendStatus};
 use forebay_units::{Bytes, Nanos, Rate};
 use forebay_wire::feedback::{
     self, BundleId, FEEDBACK_LEN, Received, SendboxChannel, SendboxCounts, Session,
@@ -21,6 +21,7 @@ use crate::channel::{Channel, Datagram, packet_length};
 use crate::classes;
 use crate::config::{BundleConfig, Policy};
 use crate::diagnosis::{Diagnosis, End, Hint};
+use crate::handover::{self, Handed};
 use crate::random;
 use crate::reload::Parts;
 use crate::slots::Slots;
@@ -53,6 +54,8 @@ pub(super) struct ControlledBundle {
     control: control::ControlLoop,
     /// The totals of bytes and packets when the control loop started.
     base: (Bytes, u64),
+    /// The packets that left before this process and its control loop, as the receivebox knows.
+    earlier: u64,
     /// The latest totals.
     total: (Bytes, u64),
     /// The id of its messages.
@@ -94,6 +97,7 @@ impl ControlledBundle {
         Ok(Self {
             control: control_loop(&config, now)?,
             base: (Bytes::ZERO, 0),
+            earlier: 0,
             total: (Bytes::ZERO, 0),
             headers: LinkHeaders::new(header),
             delivered: Delivered::default(),
@@ -113,6 +117,38 @@ impl ControlledBundle {
             refused: 0,
             config,
         })
+    }
+
+    /// Makes a bundle that goes on with what another process `handed` over.
+    pub(super) fn resumed(
+        config: BundleConfig,
+        header: Bytes,
+        now: Nanos,
+        handed: &mut Handed,
+    ) -> Result<Self, Error> {
+        let mut bundle = Self::new(config, header, now)?;
+        let config = &bundle.config;
+        if let Some(taken) = handed.take_send(&config.name, bundle.id, &config.key) {
+            taken.resume(&mut bundle.control, now);
+            if let Some(channel) = taken.channel {
+                (bundle.feedback, bundle.earlier) = (channel, taken.packets);
+            }
+        }
+        Ok(bundle)
+    }
+
+    /// Returns what another process goes on with, which has the new key alone.
+    pub(super) fn handover(&self, number: usize) -> SendHandover {
+        let (id, channel) = match &self.next {
+            Some(next) => (next.id, &next.feedback),
+            None => (self.id, &self.feedback),
+        };
+        handover::of_send(number, self.name(), id, channel, &self.control, self.packets_told())
+    }
+
+    /// Returns the number of packets that left, as the receivebox is told.
+    fn packets_told(&self) -> u64 {
+        self.earlier.saturating_add(self.control.packets_sent())
     }
 
     /// Takes another configuration, in which `parts` differ. Queue and totals stay.
@@ -288,7 +324,7 @@ impl ControlledBundle {
         let Ok(epoch) = EpochSize::from_packets(packets) else { return };
         self.updated_at = now;
         let unrecognized = self.control.unmatched_in_a_row();
-        let counts = SendboxCounts { packets: self.control.packets_sent(), unrecognized };
+        let counts = SendboxCounts { packets: self.packets_told(), unrecognized };
         channel.send(&self.feedback.update(epoch, counts), self.config.receivebox);
         if let Some(next) = &mut self.next {
             channel.send(&next.feedback.update(epoch, counts), self.config.receivebox);

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::os::fd::RawFd;
 
 use forebay_control::Shares;
-use forebay_records::{Event, SendStatus, Tick};
+use forebay_records::{Event, SendHandover, SendStatus, Tick};
 use forebay_system::clock;
 use forebay_units::{Bytes, Nanos, Rate};
 use forebay_wire::feedback::{BundleId, is_for_receivebox};
@@ -17,6 +17,7 @@ use crate::Error;
 use crate::channel::{Channel, Datagram, Incoming, Undelivered};
 use crate::config::BundleConfig;
 use crate::diagnosis::Hint;
+use crate::handover::Handed;
 use crate::receivebox::Receivebox;
 use crate::reload::{self, Difference, Refused, Step};
 use crate::slots::Slots;
@@ -38,19 +39,25 @@ pub(super) struct Bundles {
 
 impl Bundles {
     /// Makes the bundles of `configs`, whose shapers count `header` bytes of each packet beside its
-    /// IP packet.
+    /// IP packet. They go on with what was `handed` over.
     pub(super) fn new(
-        configs: Vec<BundleConfig>,
+        configs: Vec<(usize, BundleConfig)>,
         listen: Option<SocketAddr>,
         header: Bytes,
         now: Nanos,
+        handed: &mut Handed,
     ) -> Result<Self, Error> {
-        let channel = listen.map(Channel::bind).transpose()?;
-        let list = configs.into_iter().map(|b| ControlledBundle::new(b, header, now));
-        let list = list.collect::<Result<Vec<_>, _>>()?;
+        let channel = listen.map(|at| Channel::bind_or_take(at, handed.socket(at)));
+        let channel = channel.transpose()?;
+        let list = configs.into_iter().map(|(number, config)| {
+            Ok((number, ControlledBundle::resumed(config, header, now, handed)?))
+        });
+        let list = list.collect::<Result<Slots<_>, Error>>()?;
+        let mut shares = Shares::new(0);
+        list.iter().for_each(|(number, _)| shares.begin(number));
         let mut bundles = Self {
-            shares: Shares::new(list.len()),
-            list: Slots::new(list),
+            shares,
+            list,
             header,
             by_id: HashMap::new(),
             by_address: HashMap::new(),
@@ -228,6 +235,11 @@ impl Bundles {
         });
         logs.tick(|| Tick::new(now, bundle.name(), &bundle.snapshot(), backlog));
         rate
+    }
+
+    /// Returns what another process goes on with.
+    pub(super) fn handover(&self) -> Vec<SendHandover> {
+        self.list.iter().map(|(number, bundle)| bundle.handover(number)).collect()
     }
 
     /// Logs a summary of each bundle, at the end.

@@ -17,8 +17,8 @@ use forebay_records::HopCounters;
 use forebay_system::wait::Waiter;
 use forebay_system::{clock, notify};
 use forebay_tc::{
-    BundleQueues, Device, Error as TreeError, Event, Features, Foreign, Programs, QueueCounts,
-    Statistics, Tree, Watch,
+    BundleQueues, Device, Error as TreeError, Event, Features, Foreign, Plan, Programs,
+    QueueCounts, Statistics, Tree, Watch,
 };
 use forebay_units::Nanos;
 use forebay_wire::FingerprintKey;
@@ -28,7 +28,9 @@ use super::bundles::Bundles;
 use super::logs::Logs;
 use super::{Start, TICK, tree};
 use crate::Error;
+use crate::channel::Channel;
 use crate::config::Policy;
+use crate::handover::{GRACE, Handed, Successor};
 use crate::logs::{Account, Packets};
 use crate::not_understood::{Direction, NotUnderstoodLog};
 use crate::privileges::{self, Capability, Extra};
@@ -57,7 +59,7 @@ pub(super) fn run(
     }
     Packets::create(paths.packets.as_deref())?.finish()?;
     let counters = Account::create(paths.counters.as_deref())?;
-    let mut sendbox = Sendbox::new(start, foreign, receivebox)?;
+    let (mut sendbox, handed) = Sendbox::new(start, foreign, receivebox)?;
     // Rates are set by netlink. At the end, queues that the tree replaced are restored, and the
     // file that describes them is removed.
     privileges::reduce(&[Capability::NetAdmin], &[Extra::RemoveFiles]);
@@ -65,6 +67,7 @@ pub(super) fn run(
         "event": "ready",
         "outside": format!("{}: the kernel's queues", sendbox.tree.device().name),
     }));
+    handed.report();
     let ended = sendbox.control(signals);
     let finished = sendbox.finish(counters);
     ended.and(finished)
@@ -80,6 +83,8 @@ struct Sendbox {
     /// The receivebox of a site, for the other direction.
     receivebox: Option<Receivebox>,
     status: StatusSocket,
+    /// Who takes over at the end.
+    successor: Successor,
     /// The counters of each bundle at the last tick.
     counts: Vec<Statistics>,
     /// The epoch size of each bundle in the kernel, and the key of its fingerprints.
@@ -108,20 +113,27 @@ impl Sendbox {
         start: Start<'_>,
         foreign: Foreign,
         mut receivebox: Option<Receivebox>,
-    ) -> Result<Self, Error> {
-        let Start { outside, listen, bundles: configs, reloader, paths, .. } = start;
+    ) -> Result<(Self, Handed), Error> {
+        let Start { role, outside, listen, bundles: configs, reloader, paths, mut handed, .. } =
+            start;
         let device = Device::find(&outside.name)?;
-        let plan = tree::plan(&configs, &Features::probe()?)?;
+        let room = Plan::room_for(configs.len());
+        let configs = handed.number(configs, room);
+        let plan = tree::plan_numbered(&configs, &Features::probe()?)?;
         let mut observer = EgressObserver::attach(&outside)?;
-        let prefixes: Vec<_> = configs.iter().map(|b| b.prefixes.clone()).collect();
+        let count = configs.last().map_or(0, |(number, _)| number + 1);
+        let mut prefixes = vec![Vec::new(); count];
+        for (number, bundle) in &configs {
+            prefixes[*number].clone_from(&bundle.prefixes);
+        }
         observer.set_bundles(&prefixes)?;
-        for (index, bundle) in configs.iter().enumerate() {
-            observer.set_key(index, bundle.key.fingerprint_key())?;
-            observer.set_classes(index, &rules(&bundle.policy))?;
+        for (number, bundle) in &configs {
+            observer.set_key(*number, bundle.key.fingerprint_key())?;
+            observer.set_classes(*number, &rules(&bundle.policy))?;
         }
         let classifier = observer.classifier()?;
-        let count = configs.len();
-        let bundles = Bundles::new(configs, listen, outside.framing()?.header(), clock::now())?;
+        let (header, now) = (outside.framing()?.header(), clock::now());
+        let bundles = Bundles::new(configs, listen, header, now, &mut handed)?;
         if let Some(receivebox) = &mut receivebox {
             for (_, bundle) in bundles.all().iter() {
                 receivebox.refuse(bundle.name(), bundle.sessions());
@@ -143,15 +155,17 @@ impl Sendbox {
                 return Err(Error::Queues(e));
             }
         };
-        Ok(Self {
+        let interfaces = vec![outside.name];
+        let sendbox = Self {
             tree,
             watch,
             observer,
             classifier,
             bundles,
+            successor: Successor::open(role, &interfaces),
             status: StatusSocket::open(
                 if receivebox.is_some() { "site" } else { "sendbox" },
-                vec![outside.name],
+                interfaces,
             ),
             receivebox,
             counts: vec![Statistics::default(); count],
@@ -163,7 +177,8 @@ impl Sendbox {
             not_understood: NotUnderstoodLog::new(Direction::Leaving),
             due_check: Nanos::ZERO,
             logs,
-        })
+        };
+        Ok((sendbox, handed))
     }
 
     fn control(&mut self, signals: &Signals) -> Result<(), Error> {
@@ -189,6 +204,7 @@ impl Sendbox {
             }
             if now >= due_tick {
                 self.tick(now)?;
+                self.successor.poll();
                 if let Some(contents) = self.reloader.poll(signals) {
                     let outcome = contents.and_then(|contents| self.reload(now, contents));
                     self.reloader.answer(&outcome);
@@ -324,7 +340,12 @@ impl Sendbox {
         let _ = self.tree.statistics(&mut self.counts);
         let queues = self.tree.queue_counts().unwrap_or_default();
         // The tree is removed before logs are written, so that no limit stays if writing fails.
-        self.tree.remove()?;
+        let stays = self.successor.is_asked();
+        if stays {
+            self.observer.report_alive(clock::now() + GRACE)?;
+        } else {
+            self.tree.remove()?;
+        }
         let lost = self.observer.samples_lost()?;
         if lost > 0 {
             tracing::warn!("{lost} reports of boundary packets were lost: the ring was full");
@@ -334,6 +355,12 @@ impl Sendbox {
         }
         let logged = self.logs.finish();
         counters.write(&account(&self.departed, &self.counts, &queues))?;
+        if stays {
+            // The receivebox's interface is free for another program before the state is there.
+            let receives = self.receivebox.take().map(Receivebox::end).unwrap_or_default();
+            let socket = self.bundles.channel().map(Channel::socket);
+            self.successor.give(self.bundles.handover(), receives, socket);
+        }
         logged
     }
 }

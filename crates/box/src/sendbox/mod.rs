@@ -27,6 +27,8 @@ pub(crate) use self::user::chunks;
 
 use crate::Error;
 use crate::config::{BundleConfig, Dataplane, ReceiveboxConfig, SendboxConfig, SiteConfig};
+use crate::forward::WireEnd;
+use crate::handover::Handed;
 use crate::receivebox::{self, Receivebox};
 use crate::reload::Reloader;
 use crate::signals::Signals;
@@ -37,18 +39,25 @@ const TICK: Nanos = Nanos::from_millis(10);
 /// Runs a sendbox until SIGTERM or SIGINT. SIGHUP reads `file`, which `config` is from, again.
 ///
 /// When it forwards, or when the kernel's queues are set up, it prints a line of JSON on standard
-/// output.
+/// output. In user space, `end` says what becomes of the wire at an orderly end.
 ///
 /// # Errors
 /// If the set-up fails, which leaves everything as it was; if an interface is removed or its MTU
 /// grows beyond the buffers; or, at the end, if records were lost.
-pub fn run(config: SendboxConfig, file: &Path, paths: &LogPaths) -> Result<(), Error> {
+pub fn run(
+    config: SendboxConfig,
+    file: &Path,
+    paths: &LogPaths,
+    end: WireEnd,
+) -> Result<(), Error> {
     let signals = Signals::block_with_reload().map_err(Error::Signals)?;
     let reloader = Reloader::new(file, &config);
+    let handed = Handed::take("sendbox", &config.outside.name);
     let SendboxConfig { outside, dataplane, listen, bundles } = config;
-    let start = Start { outside, listen, bundles, reloader, paths, signals: &signals };
+    let (role, signals) = ("sendbox", &signals);
+    let start = Start { role, outside, listen, bundles, reloader, paths, signals, handed };
     match dataplane {
-        Dataplane::User(ports) => user::run(start, ports),
+        Dataplane::User(ports) => user::run(start, ports, end),
         Dataplane::Kernel { foreign } => kernel::run(start, foreign, None),
     }
 }
@@ -63,24 +72,31 @@ pub fn run_site(config: SiteConfig, file: &Path, paths: &LogPaths) -> Result<(),
     let SiteConfig { interface, foreign, listen, bundles, peers } = config;
     if bundles.is_empty() {
         let config = ReceiveboxConfig { interface, listen, peers };
-        return receivebox::run_alone("site", config, reloader);
+        let handed = Handed::take("site", &config.interface.name);
+        return receivebox::run_alone("site", config, reloader, handed);
     }
     let signals = Signals::block_with_reload().map_err(Error::Signals)?;
+    let mut handed = Handed::take("site", &interface.name);
     let receivebox = match peers.is_empty() {
         true => None,
-        false => Some(Receivebox::attach(interface.clone(), peers)?),
+        false => Some(Receivebox::attach(interface.clone(), peers, &mut handed)?),
     };
     let (outside, listen) = (interface, Some(listen));
-    let start = Start { outside, listen, bundles, reloader, paths, signals: &signals };
+    let (role, signals) = ("site", &signals);
+    let start = Start { role, outside, listen, bundles, reloader, paths, signals, handed };
     kernel::run(start, foreign, receivebox)
 }
 
 /// What a sendbox over either dataplane starts with.
 struct Start<'a> {
+    /// The kind of box, by which another process recognises its predecessor.
+    role: &'static str,
     outside: Netdev,
     listen: Option<SocketAddr>,
     bundles: Vec<BundleConfig>,
     reloader: Reloader,
     paths: &'a LogPaths,
     signals: &'a Signals,
+    /// What the process before this one handed over.
+    handed: Handed,
 }

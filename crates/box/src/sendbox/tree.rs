@@ -16,6 +16,15 @@ pub fn plan(bundles: &[BundleConfig], features: &Features) -> Result<Plan, Error
     Ok(Plan::new(&bundles.collect::<Vec<_>>(), features)?)
 }
 
+/// The same for bundles that have numbers already, in rising order.
+pub(super) fn plan_numbered(
+    bundles: &[(usize, BundleConfig)],
+    features: &Features,
+) -> Result<Plan, Error> {
+    let bundles = bundles.iter().map(|(number, bundle)| queues(*number, bundle));
+    Ok(Plan::new(&bundles.collect::<Vec<_>>(), features)?)
+}
+
 /// Returns the queues of `bundle`, which has this number.
 pub(super) fn queues(number: usize, bundle: &BundleConfig) -> BundleQueues {
     let policy = &bundle.policy;

@@ -18,11 +18,13 @@ use super::classifier::Classifier;
 use super::logs::Logs;
 use super::waits::Transfers;
 use crate::Error;
+use crate::channel::Channel;
 use crate::classes;
 use crate::config::{BundleConfig, Ports};
 use crate::forward::{
-    self, Direction, DirectionQueues, Forwarder, ForwardingHandler, Outward, Place,
+    self, Direction, DirectionQueues, Forwarder, ForwardingHandler, Outward, Place, WireEnd,
 };
+use crate::handover::Successor;
 use crate::logs::{Account, Packets};
 use crate::not_understood::{self, NotUnderstoodLog};
 use crate::policy::{self, Queue};
@@ -42,19 +44,22 @@ const ROOM: u64 = 16_384;
 const LEAST_BUNDLES: usize = 64;
 
 /// Runs until a signal arrives.
-pub(super) fn run(start: Start<'_>, ports: Ports) -> Result<(), Error> {
-    let Start { outside, listen, bundles: configs, reloader, paths, signals } = start;
+pub(super) fn run(start: Start<'_>, ports: Ports, end: WireEnd) -> Result<(), Error> {
+    let Start { role, outside, listen, bundles: configs, reloader, paths, signals, mut handed } =
+        start;
     let capacity = capacity(&configs) + ROOM;
     let room = LEAST_BUNDLES.max(2 * configs.len());
     let classifier = Classifier::new(configs.iter().enumerate());
     let queues = configs.iter().map(build).collect::<Result<Vec<_>, _>>()?;
-    let bundles = Bundles::new(configs, listen, Framing::Ethernet.header(), clock::now())?;
+    let (configs, header) = (configs.into_iter().enumerate(), Framing::Ethernet.header());
+    let bundles = Bundles::new(configs.collect(), listen, header, clock::now(), &mut handed)?;
     let rate = |number| bundles.get(number).and_then(ControlledBundle::rate);
     let shaped = |(number, queue)| forward::shaped(queue, rate(number));
     let queues = queues.into_iter().enumerate().map(shaped).collect();
     let packets = Packets::create(paths.packets.as_deref())?;
     let account = Account::create(paths.counters.as_deref())?;
     let interfaces = vec![outside.name.clone(), ports.inside.name.clone()];
+    let successor = Successor::open(role, &interfaces);
     let status = StatusSocket::open("sendbox", interfaces);
     let mut sendbox = Sendbox {
         classifier,
@@ -65,19 +70,28 @@ pub(super) fn run(start: Start<'_>, ports: Ports) -> Result<(), Error> {
         logs: Logs::create(paths)?,
         transfers: Transfers::new(),
         status,
+        successor,
         outside: outside.name.clone(),
         not_understood: Cell::new(0),
         log: NotUnderstoodLog::new(not_understood::Direction::Leaving),
     };
     let directions = [queues, Vec::new()];
     let mut forwarder = Forwarder::open(outside, ports, directions, capacity, packets)?;
-    privileges::reduce(&[], &[]);
+    privileges::reduce(end.rights(), &[]);
     forwarder.say_ready();
+    handed.report();
     let ended = forwarder.run(&mut sendbox, signals);
+    // A process that takes over finds the programs.
+    if end == WireEnd::Unplugged && ended.is_ok() && !sendbox.successor.is_asked() {
+        forwarder.unplug();
+    }
     sendbox.bundles.log_summaries();
     let (counters, packets) = forwarder.finish("sendbox");
     let logged = sendbox.logs.finish();
     account.write(&counters)?;
+    // The ports are closed, so that another process can open them.
+    let socket = sendbox.bundles.channel().map(Channel::socket);
+    sendbox.successor.give(sendbox.bundles.handover(), Vec::new(), socket);
     ended.and(logged).and(packets.finish())
 }
 
@@ -107,6 +121,8 @@ struct Sendbox {
     logs: Logs,
     transfers: Transfers,
     status: StatusSocket,
+    /// Who takes over at the end.
+    successor: Successor,
     outside: String,
     /// The number of frames towards the network in which no IP packet was found.
     not_understood: Cell<u64>,
@@ -181,6 +197,7 @@ impl ForwardingHandler for Sendbox {
     }
 
     fn reload(&mut self, now: Nanos, signals: &Signals, outward: &mut Outward<'_>) {
+        self.successor.poll();
         if let Some(contents) = self.reloader.poll(signals) {
             let outcome = contents.and_then(|contents| self.change(now, contents, outward));
             self.reloader.answer(&outcome);

@@ -34,6 +34,9 @@ const MARKS: usize = 512;
 /// mark is then no round-trip time.
 const SUSPENDED: Nanos = Nanos::from_secs(1);
 
+/// The longest credible round-trip time of an empty path that another loop measured.
+const LONGEST_RTT: Nanos = Nanos::from_secs(60);
+
 /// The inner control loop of one bundle, a state machine without I/O and without a clock.
 ///
 /// The caller reports packets sent, feedback received and the passing of time. It applies
@@ -96,6 +99,19 @@ pub struct ControlLoop {
     guard: Option<Box<Guard>>,
     /// `None` if the configuration ignores elastic cross traffic.
     cross: Option<CrossTraffic>,
+    /// The rate at which the controller goes on, if the loop was resumed.
+    resumed: Option<Rate>,
+}
+
+/// What a control loop takes over from one that ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Resumed {
+    /// The rate of delay control; `None` if it was in another mode.
+    pub rate: Option<Rate>,
+    /// The round-trip time of the empty path.
+    pub min_rtt: Option<Nanos>,
+    /// The epoch size in packets.
+    pub epoch: Option<u32>,
 }
 
 /// The part of the configuration that is used after construction.
@@ -163,7 +179,24 @@ impl ControlLoop {
             guard: config.is_guarded().then(|| Box::new(Guard::new())),
             cross: (config.is_guarded() || config.cross_traffic == Detection::Detect)
                 .then(|| CrossTraffic::new(config.cross_traffic == Detection::Detect)),
+            resumed: None,
         })
+    }
+
+    /// Goes on where another loop of the bundle ended: at its rate in delay control, with its
+    /// minimum round-trip time and epoch size. What is out of range is left out.
+    pub fn resume(&mut self, now: Nanos, from: Resumed) {
+        let Resumed { rate, min_rtt, epoch } = from;
+        if let Some(min_rtt) = min_rtt.filter(|rtt| *rtt > Nanos::ZERO && *rtt < LONGEST_RTT) {
+            self.min_rtt.reset(now, min_rtt);
+            if rate.is_some() {
+                let rate = rate.map(|r| r.clamp(self.config.min_rate, self.config.max_rate));
+                (self.mode, self.rate, self.resumed) = (Mode::DelayControl, rate, rate);
+            }
+        }
+        if let Some(epoch) = epoch {
+            self.epoch.resume(epoch);
+        }
     }
 
     /// Records that a packet of the bundle left the queue for the wire.

@@ -299,7 +299,12 @@ impl ControlLoop {
     /// Gives the controller its starting rate.
     ///
     /// A queue shows that the receive rate is the path's rate. Without one the path may be faster.
+    /// A loop that took another's place goes on at its rate.
     fn start_controller(&mut self, m: &Measurement) {
+        if let Some(rate) = self.resumed.take() {
+            self.controller.resume(rate, m);
+            return;
+        }
         match m.busy_rate {
             Some(rate) if m.queueing_delay() > self.controller.target_delay(rate, m.packet) => {
                 self.controller.resume(rate, m);
@@ -314,6 +319,7 @@ impl ControlLoop {
         self.forget_cross_traffic();
         self.pass_through.pi = None;
         self.pass_through.amplitude = Rate::ZERO;
+        self.resumed = None;
         if self.mode != Mode::Open {
             self.change_mode(Mode::Open, reason);
         }

@@ -129,6 +129,13 @@ impl Port for XdpPort {
         self.report_alive(Nanos::ZERO);
     }
 
+    fn unplug(&mut self) {
+        if let Some(attachment) = &mut self.attachment {
+            attachment.stays = false;
+        }
+        self.promiscuous.iter_mut().for_each(Promiscuous::give_back);
+    }
+
     fn is_sending(&mut self, pool: &mut Pool) -> bool {
         self.sockets.iter_mut().any(|socket| socket.finish_sending(pool))
     }

@@ -21,6 +21,9 @@ pub(crate) struct SendboxArgs {
     /// Write the packet counters when the sendbox stops, as JSON.
     #[arg(long, value_name = "FILE")]
     pub(crate) counters: Option<PathBuf>,
+    /// In user space, take the forwarding programs away at an orderly end: no frame passes then.
+    #[arg(long)]
+    pub(crate) unplug: bool,
 }
 
 #[derive(Debug, Args)]
@@ -83,6 +86,19 @@ pub(crate) struct ReloadArgs {
     /// Print what changed as JSON, on one line.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct UpgradeArgs {
+    /// The process that another one replaces. It may be left out if only one box runs.
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) process: Option<u32>,
+    /// Print what was taken over as JSON, on one line.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// The command that ends the process and starts the new one, if that is not systemd.
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<std::ffi::OsString>,
 }
 
 #[cfg(feature = "exporter")]
@@ -181,6 +197,9 @@ pub(crate) struct LinkArgs {
     /// Write the packet counters when the link stops, as JSON.
     #[arg(long, value_name = "FILE")]
     pub(crate) counters: Option<PathBuf>,
+    /// Take the forwarding programs away at an orderly end: no frame passes then.
+    #[arg(long)]
+    pub(crate) unplug: bool,
 }
 
 #[derive(Debug, Args)]

@@ -17,7 +17,7 @@ pub(crate) use self::boxes::ExporterArgs;
 pub(crate) use self::boxes::{EventsArgs, ExplainArgs, WatchArgs};
 pub(crate) use self::boxes::{
     LinkArgs, ReceiveboxArgs, ReloadArgs, SendboxArgs, SiteArgs, SiteCommand, SiteInitArgs,
-    StatusArgs, VhostArgs,
+    StatusArgs, UpgradeArgs, VhostArgs,
 };
 pub(crate) use self::l4s::{L4sArgs, L4sCheckArgs, L4sCommand};
 pub(crate) use self::lab::{
@@ -73,6 +73,9 @@ pub(crate) enum Command {
     Status(StatusArgs),
     /// Let the sites, sendboxes and receiveboxes in this network namespace read their files again.
     Reload(ReloadArgs),
+    /// Restart a site, sendbox or receivebox so that the new process goes on where the old one
+    /// ended: queues, rates, sessions and messages stay.
+    Upgrade(UpgradeArgs),
     /// Serve the metrics of all boxes in this network namespace to Prometheus, over HTTP.
     #[cfg(feature = "exporter")]
     Exporter(ExporterArgs),

@@ -20,3 +20,4 @@ mod span;
 #[path = "../kernel/transfer.rs"]
 #[allow(dead_code, reason = "the kernel tests use the rest")]
 mod transfer;
+mod upgrade;

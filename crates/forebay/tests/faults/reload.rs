@@ -21,7 +21,7 @@ use crate::transfer::{FILLING, Transfers};
 const FEW: usize = 100;
 const MANY: usize = 10_000;
 /// The connections of a test, and those of the measurement.
-const CONNECTIONS: usize = 50;
+pub(crate) const CONNECTIONS: usize = 50;
 /// The memory in kB by which a process may grow: its allocator keeps some.
 const GROWTH: u64 = 2_048;
 
@@ -93,7 +93,7 @@ impl Changing<'_> {
 }
 
 /// Returns the segments that the hosts of `place` have sent again.
-fn sent_again(place: &Namespace) -> u64 {
+pub(crate) fn sent_again(place: &Namespace) -> u64 {
     let table = run(&format!("ip netns exec {} cat /proc/net/snmp", place.0));
     let mut rows = table.lines().filter(|line| line.starts_with("Tcp:"));
     let (names, values) = (rows.next().unwrap(), rows.next().unwrap());
@@ -109,7 +109,7 @@ fn check(what: &str, before: Use, after: Use) {
 
 /// The file of the head site, whose peer `branch` is below the rate of the link, so that all of its
 /// packets wait here and none at the link.
-fn head(policy: &str, prefixes: &str, lab: &str) -> String {
+pub(crate) fn head(policy: &str, prefixes: &str, lab: &str) -> String {
     format!(
         r#"[site]
 interface = "fb-out"
@@ -138,17 +138,24 @@ policy = "{policy}"
     )
 }
 
+/// One of two sites.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum End {
+    Head,
+    Branch,
+}
+
 /// Two sites over the kernel's queues.
-struct Pair {
-    head: Process,
+pub(crate) struct Pair {
+    pub(crate) head: Process,
     branch: Process,
-    sites: Sites,
+    pub(crate) sites: Sites,
     files: [PathBuf; 2],
 }
 
 impl Pair {
     /// Starts both; `text` is the head site's file.
-    fn start(name: &str, text: &str) -> Self {
+    pub(crate) fn start(name: &str, text: &str) -> Self {
         let sites = Sites::new(name);
         sites.stop_receivebox();
         // A super-packet of each connection would take a second in all.
@@ -165,13 +172,33 @@ impl Pair {
         let files = [here.join("site.toml"), there.join("site.toml")];
         fs::write(&files[0], text).unwrap();
         fs::write(&files[1], branch("head.key")).unwrap();
-        let log = sites.dir.0.join("sendbox.log");
-        let start = |place, file: &Path| {
-            Process::start(place, &["site", "--config", file.to_str().unwrap()], "", &log)
-        };
-        let head = start(&sites.router, &files[0]);
-        let branch = start(&sites.to, &files[1]);
+        let head = Self::run(&sites, &sites.router, &files[0]);
+        let branch = Self::run(&sites, &sites.to, &files[1]);
         Self { head, branch, sites, files }
+    }
+
+    fn run(sites: &Sites, place: &Namespace, file: &Path) -> Process {
+        let log = sites.dir.0.join("sendbox.log");
+        Process::start(place, &["site", "--config", file.to_str().unwrap()], "", &log)
+    }
+
+    /// Ends the process of one end, and starts another.
+    pub(crate) fn restart(&mut self, end: End) {
+        let Self { sites, files, .. } = self;
+        let (process, place, file) = match end {
+            End::Head => (&mut self.head, &sites.router, &files[0]),
+            End::Branch => (&mut self.branch, &sites.to, &files[1]),
+        };
+        process.signal(libc::SIGTERM);
+        *process = Self::run(sites, place, file);
+    }
+
+    /// The process of one end and its namespace.
+    pub(crate) fn at(&self, end: End) -> (u32, &Namespace) {
+        match end {
+            End::Head => (self.head.id(), &self.sites.router),
+            End::Branch => (self.branch.id(), &self.sites.to),
+        }
     }
 
     fn head(&self) -> Changing<'_> {
@@ -300,7 +327,7 @@ fn a_hundred_reloads_lose_nothing_over_the_kernels_queues() {
 }
 
 /// The file of a sendbox in the cable.
-fn wire_file(method: &str, policy: &str, lab: &str) -> String {
+pub(crate) fn wire_file(method: &str, policy: &str, lab: &str) -> String {
     format!(
         r#"[sendbox]
 method = "{method}"
@@ -326,7 +353,7 @@ fn wire_lab(policy: &str) -> String {
     )
 }
 
-const WIRE_RECEIVEBOX: &str = r#"[receivebox]
+pub(crate) const WIRE_RECEIVEBOX: &str = r#"[receivebox]
 interface = "eth0"
 listen = "10.9.6.2:28317"
 [[bundle]]

@@ -80,9 +80,9 @@ pub use message::{Arrival, BundleId, Feedback, FeedbackMessage, MAX_HELD, Others
 pub use message::{EPOCH_ACK_LEN, EPOCH_UPDATE_LEN, FEEDBACK_BESIDE_LEN, FEEDBACK_LEN};
 pub use message::{ReceiveboxCounts, SendboxCounts};
 pub use message::{bundle_of, is_for_receivebox};
-pub use receivebox::ReceiveboxChannel;
+pub use receivebox::{ReceiveboxChannel, SavedBinding, SavedReceivebox};
 pub use replay::{Replay, ReplayWindow};
-pub use sendbox::{Received, SendboxChannel};
+pub use sendbox::{Received, SavedSendbox, SendboxChannel};
 
 /// The number by which one end of a channel recognizes the other; see the module's documentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

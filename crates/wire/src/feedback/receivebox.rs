@@ -30,6 +30,32 @@ impl Bound {
     }
 }
 
+/// The state of a receivebox's channel, with which another process goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SavedReceivebox {
+    /// The session that the next binding will use.
+    pub offered: Session,
+    /// The agreement with a session of the sendbox, if there is one.
+    pub bound: Option<SavedBinding>,
+}
+
+/// The agreement between the receivebox and one session of the sendbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SavedBinding {
+    /// The session of the sendbox.
+    pub sendbox: Session,
+    /// The session of the receivebox.
+    pub receivebox: Session,
+    /// The sequence number of the latest update applied.
+    pub applied: u64,
+    /// The epoch size by that update.
+    pub epoch: EpochSize,
+    /// The packets that the sendbox had sent by that update.
+    pub packets: u64,
+    /// The sequence number of the latest feedback sent.
+    pub sent: u64,
+}
+
 /// The receivebox's end of a bundle's feedback channel.
 #[derive(Clone, Debug)]
 pub struct ReceiveboxChannel {
@@ -47,6 +73,37 @@ impl ReceiveboxChannel {
     /// the sendbox, must never have been used before with `key`.
     pub fn new(bundle: BundleId, key: &Key, session: Session) -> Self {
         Self { bundle, mac: Mac::new(key), offered: session, bound: None, refused: None }
+    }
+
+    /// Goes on where the channel `saved` ended, which must not be used any more. Returns `None` if
+    /// its numbers cannot be those of a channel.
+    pub fn resumed(bundle: BundleId, key: &Key, saved: &SavedReceivebox) -> Option<Self> {
+        let SavedReceivebox { offered, bound } = *saved;
+        if bound.is_some_and(|bound| bound.sent > MAX_SEQUENCE || bound.receivebox == offered) {
+            return None;
+        }
+        let bound = bound.map(|saved| Bound {
+            sendbox: saved.sendbox,
+            receivebox: saved.receivebox,
+            applied: saved.applied,
+            epoch: saved.epoch,
+            counts: SendboxCounts { packets: saved.packets, unrecognized: 0 },
+            sent: saved.sent,
+        });
+        Some(Self { bound, ..Self::new(bundle, key, offered) })
+    }
+
+    /// Returns the state with which [`Self::resumed`] goes on.
+    pub fn save(&self) -> SavedReceivebox {
+        let bound = self.bound.map(|bound| SavedBinding {
+            sendbox: bound.sendbox,
+            receivebox: bound.receivebox,
+            applied: bound.applied,
+            epoch: bound.epoch,
+            packets: bound.counts.packets,
+            sent: bound.sent,
+        });
+        SavedReceivebox { offered: self.offered, bound }
     }
 
     /// Refuses updates of this session: that of a sendbox beside this receivebox which has the same

@@ -36,6 +36,8 @@ impl ReplayWindow {
     /// Number of sequence numbers that the window covers. Feedback comes about ten times a round
     /// trip, so this is far more than any reordering.
     pub const SIZE: u64 = 1024;
+    /// Number of words that hold a bit for each number.
+    pub const WORDS: usize = WORDS as usize;
 
     /// Creates a window in which no number was received. The first number is 1.
     pub const fn new() -> Self {
@@ -43,6 +45,16 @@ impl ReplayWindow {
         let mut seen = [0; WORDS as usize];
         seen[0] = 1;
         Self { highest: 0, seen }
+    }
+
+    /// Makes the window that another one was, by its highest number and its bits.
+    pub const fn resumed(highest: u64, seen: [u64; Self::WORDS]) -> Self {
+        Self { highest, seen }
+    }
+
+    /// Returns one bit for each of the last numbers, by which [`Self::resumed`] makes the window.
+    pub const fn seen(&self) -> &[u64; Self::WORDS] {
+        &self.seen
     }
 
     /// Returns the highest number accepted, zero if there is none.

@@ -1,5 +1,5 @@
 use super::mac::{Mac, Sessions};
-use super::message::{EPOCH_UPDATE_LEN, EpochAck, EpochUpdate, Kind, kind_of};
+use super::message::{EPOCH_UPDATE_LEN, EpochAck, EpochUpdate, Kind, MAX_SEQUENCE, kind_of};
 use super::{BundleId, Feedback, Key, ReceiveError, ReceiveboxCounts, Replay, ReplayWindow};
 use super::{SendboxCounts, Session};
 use crate::EpochSize;
@@ -14,6 +14,23 @@ pub enum Received {
     /// The receivebox has a new session: it has restarted, or had not heard from this sendbox
     /// before. Send it an update at once, since no feedback comes before.
     NewSession,
+}
+
+/// The state of a sendbox's channel, with which another process goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SavedSendbox {
+    /// The session of the sendbox.
+    pub session: Session,
+    /// The session of the receivebox, if it is known.
+    pub receivebox: Option<Session>,
+    /// The sequence number of the latest update.
+    pub sent: u64,
+    /// The latest update whose acknowledgement was accepted.
+    pub acked: u64,
+    /// The highest sequence number of feedback.
+    pub highest: u64,
+    /// The bits of the replay window.
+    pub seen: [u64; ReplayWindow::WORDS],
 }
 
 /// The sendbox's end of a bundle's feedback channel.
@@ -47,6 +64,30 @@ impl SendboxChannel {
             window: ReplayWindow::new(),
             epoch_in_use: None,
             theirs: None,
+        }
+    }
+
+    /// Goes on where the channel `saved` ended, which must not be used any more. Returns `None` if
+    /// its numbers cannot be those of a channel.
+    pub fn resumed(bundle: BundleId, key: &Key, saved: &SavedSendbox) -> Option<Self> {
+        let SavedSendbox { session, receivebox, sent, acked, highest, seen } = *saved;
+        if acked > sent || sent > MAX_SEQUENCE || highest > MAX_SEQUENCE {
+            return None;
+        }
+        let sessions = Sessions { sendbox: session, receivebox };
+        let window = ReplayWindow::resumed(highest, seen);
+        Some(Self { sessions, sent, acked, window, ..Self::new(bundle, key, session) })
+    }
+
+    /// Returns the state with which [`Self::resumed`] goes on.
+    pub fn save(&self) -> SavedSendbox {
+        SavedSendbox {
+            session: self.sessions.sendbox,
+            receivebox: self.sessions.receivebox,
+            sent: self.sent,
+            acked: self.acked,
+            highest: self.window.highest(),
+            seen: *self.window.seen(),
         }
     }
 

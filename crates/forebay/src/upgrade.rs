@@ -1,0 +1,264 @@
+//! `forebay upgrade`: a new process takes over from a running box.
+//!
+//! A service manager ends the old process before it starts the new one. This command holds the
+//! state and the UDP socket in between.
+
+use std::ffi::OsString;
+use std::io::{self, Read, Write};
+use std::net::Shutdown;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use forebay_records::{HANDOVER_SOCKET, LARGEST_HANDOVER, Offer, Taken, UPGRADE_SOCKET};
+use forebay_system::descriptors;
+
+use crate::cli::UpgradeArgs;
+use crate::fail;
+use crate::terminal::{Failure, note, print};
+
+/// The time for the old process to end and the new one to start.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The time that a box has for an answer which it gives at once.
+const ANSWER: Duration = Duration::from_secs(10);
+/// The time between two looks at what may have happened.
+const PAUSE: Duration = Duration::from_millis(10);
+/// The longest line in which a box describes itself.
+const LINE: usize = 4096;
+/// The longest report of a new process.
+const REPORT: u64 = 16 << 20;
+
+pub(crate) fn upgrade(args: &UpgradeArgs) -> ExitCode {
+    match run(args) {
+        Ok(taken) => {
+            // The exit status says whether it worked.
+            let _ = print(&if args.json {
+                format!("{}\n", serde_json::json!(taken))
+            } else {
+                text(&taken)
+            });
+            ExitCode::SUCCESS
+        }
+        Err(e) => fail(&e, 1),
+    }
+}
+
+fn text(taken: &Taken) -> String {
+    let Taken { process, release, kept, fresh } = taken;
+    let kept = kept.iter().map(|what| format!("taken over: {what}\n"));
+    let fresh = fresh.iter().map(|what| format!("starts fresh: {what}\n"));
+    let lines: String = kept.chain(fresh).collect();
+    format!("process {process} of release {release} has taken over\n{lines}")
+}
+
+fn run(args: &UpgradeArgs) -> Result<Taken, Failure> {
+    let process = find(args.process)?;
+    let mut command = match args.command.split_first() {
+        Some((program, arguments)) => {
+            let mut command = Command::new(program);
+            command.args(arguments);
+            command
+        }
+        None => systemctl(process)?,
+    };
+    let mut old = connect(process)?;
+    let offer = offer(&mut old).map_err(|e| format!("process {process}: {e}"))?;
+    let interface = offer.interfaces.first().map(String::as_str).unwrap_or_default();
+    // The new process may start before the state is here, and waits for it then.
+    let listener = listen(interface)?;
+    note(&format!("process {process}: a {} of release {}", offer.role, offer.release));
+    let shown = command.get_program().to_string_lossy().into_owned();
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .map_err(|e| format!("cannot run {shown}: {e}"))?;
+    let until = Instant::now() + PATIENCE;
+    let (state, descriptors) = receive(&old, until, &shown, &mut child)?;
+    if state.is_empty() {
+        return Err(format!(
+            "process {process} ended without handing over: the new one starts fresh"
+        )
+        .into());
+    }
+    drop(old);
+    let new = accept(&listener, until, &shown, &mut child)?;
+    let taken = hand(new, &state, descriptors)
+        .map_err(|e| format!("the new process did not take over: see its log ({e})"))?;
+    let status = child.wait()?;
+    if !status.success() {
+        return Err(format!("the new process has taken over, but {shown} failed ({status})").into());
+    }
+    Ok(taken)
+}
+
+/// Finds the process to replace.
+fn find(wanted: Option<u32>) -> Result<u32, Failure> {
+    let mut processes = forebay_status::processes(UPGRADE_SOCKET)?;
+    processes.retain(|found| wanted.is_none_or(|wanted| wanted == *found));
+    match (processes.as_slice(), wanted) {
+        ([process], _) => Ok(*process),
+        ([], Some(process)) => Err(format!(
+            "process {process} is no site, sendbox or receivebox of this network namespace, or of \
+             a release that cannot hand over"
+        )
+        .into()),
+        ([], None) => Err("no box that can hand over runs in this network namespace".into()),
+        (several, _) => {
+            let numbers: Vec<_> = several.iter().map(ToString::to_string).collect();
+            Err(format!("several boxes run: give --process with one of {}", numbers.join(", "))
+                .into())
+        }
+    }
+}
+
+/// Returns the command that restarts the systemd service of `process`.
+fn systemctl(process: u32) -> Result<Command, Failure> {
+    let groups = std::fs::read_to_string(format!("/proc/{process}/cgroup"))
+        .map_err(|e| format!("process {process}: {e}"))?;
+    let Some(unit) = service(&groups) else {
+        return Err(format!(
+            "process {process} is no systemd service: give the command that ends it and starts the \
+             new one, after --"
+        )
+        .into());
+    };
+    let mut command = Command::new("systemctl");
+    command.args([OsString::from("restart"), unit.into()]);
+    Ok(command)
+}
+
+/// Finds the service in the control groups of a process (cgroups(7)).
+fn service(groups: &str) -> Option<&str> {
+    let paths = groups.lines().filter_map(|line| line.splitn(3, ':').nth(2));
+    let mut units =
+        paths.filter_map(|path| path.rsplit('/').find(|part| part.ends_with(".service")));
+    units.next()
+}
+
+fn connect(process: u32) -> Result<UnixStream, Failure> {
+    let address = SocketAddr::from_abstract_name(format!("{UPGRADE_SOCKET}{process}"))?;
+    Ok(UnixStream::connect_addr(&address).map_err(|e| format!("process {process}: {e}"))?)
+}
+
+/// Reads the line in which the box describes itself, and nothing after it.
+fn offer(stream: &mut UnixStream) -> Result<Offer, Failure> {
+    stream.set_read_timeout(Some(ANSWER))?;
+    let mut line = Vec::new();
+    let mut byte = [0];
+    while line.len() < LINE {
+        let refused = "it answers root and its own user only, and one command at a time";
+        match stream.read(&mut byte) {
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                return Err("it does not answer: does it hang?".into());
+            }
+            Ok(0) | Err(_) => return Err(refused.into()),
+            Ok(_) if byte[0] == b'\n' => return Ok(serde_json::from_slice(&line)?),
+            Ok(_) => line.push(byte[0]),
+        }
+    }
+    Err("it does not describe itself".into())
+}
+
+fn listen(interface: &str) -> Result<UnixListener, Failure> {
+    let address = SocketAddr::from_abstract_name(format!("{HANDOVER_SOCKET}{interface}"))?;
+    let listener = UnixListener::bind_addr(&address).map_err(|e| match e.kind() {
+        io::ErrorKind::AddrInUse => format!("another upgrade of {interface} is under way"),
+        _ => format!("cannot wait for the new process: {e}"),
+    })?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+/// Fails if the command failed or the time is over.
+fn check(until: Instant, shown: &str, child: &mut Child, what: &str) -> Result<(), Failure> {
+    if let Some(status) = child.try_wait()?.filter(|status| !status.success()) {
+        return Err(format!("{shown} failed ({status}) and {what}").into());
+    }
+    if Instant::now() >= until {
+        return Err(format!("{what} within {} s", PATIENCE.as_secs()).into());
+    }
+    Ok(())
+}
+
+/// Receives the state and the descriptors of the old process, which come at its end.
+fn receive(
+    old: &UnixStream,
+    until: Instant,
+    shown: &str,
+    child: &mut Child,
+) -> Result<(Vec<u8>, Vec<OwnedFd>), Failure> {
+    old.set_read_timeout(Some(PAUSE))?;
+    let (mut state, mut found, mut buffer) = (Vec::new(), Vec::new(), vec![0; 1 << 16]);
+    loop {
+        match descriptors::receive(old, &mut buffer, &mut found) {
+            Ok(0) => return Ok((state, found)),
+            Ok(n) if state.len() + n > LARGEST_HANDOVER => {
+                return Err("the state of the old process is too large".into());
+            }
+            Ok(n) => state.extend_from_slice(&buffer[..n]),
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                check(until, shown, child, "the old process did not end")?;
+            }
+            Err(e) => return Err(format!("the old process did not hand over: {e}").into()),
+        }
+    }
+}
+
+fn accept(
+    listener: &UnixListener,
+    until: Instant,
+    shown: &str,
+    child: &mut Child,
+) -> Result<UnixStream, Failure> {
+    loop {
+        match listener.accept() {
+            Ok((stream, _)) => {
+                stream.set_nonblocking(false)?;
+                return Ok(stream);
+            }
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                check(until, shown, child, "no new process came")?;
+                thread::sleep(PAUSE);
+            }
+            Err(e) => return Err(e.into()),
+        }
+    }
+}
+
+/// Hands the state on, and returns what the new process took.
+fn hand(mut new: UnixStream, state: &[u8], descriptors: Vec<OwnedFd>) -> Result<Taken, Failure> {
+    new.set_write_timeout(Some(ANSWER))?;
+    new.set_read_timeout(Some(PATIENCE))?;
+    let borrowed: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
+    let sent = descriptors::send(&new, state, &borrowed)?;
+    new.write_all(&state[sent..])?;
+    new.shutdown(Shutdown::Write)?;
+    // The new process cannot listen at another time while this one has the socket open.
+    drop(borrowed);
+    drop(descriptors);
+    let mut report = Vec::new();
+    new.take(REPORT).read_to_end(&mut report)?;
+    Ok(serde_json::from_slice(&report)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_service_of_a_process_is_found_in_its_control_groups() {
+        let unit = "forebay@site.service";
+        for groups in [
+            "0::/system.slice/system-forebay.slice/forebay@site.service\n",
+            "12:pids:/user.slice\n1:name=systemd:/system.slice/forebay@site.service/inner\n0::/\n",
+        ] {
+            assert_eq!(service(groups), Some(unit), "{groups}");
+        }
+        assert_eq!(service("0::/user.slice/user-0.slice/session-2.scope\n"), None);
+        assert_eq!(service(""), None);
+    }
+}
