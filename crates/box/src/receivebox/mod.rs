@@ -432,8 +432,7 @@ impl Peers {
         let all = Slots::new(configs.into_iter().map(|config| Peer::new(config, now)));
         let (by_id, by_address) = (HashMap::new(), HashMap::new());
         let shares = Shares::new(all.len());
-        let counted_at = Nanos::ZERO;
-        let mut peers = Self { shares, all, by_id, by_address, counted_at };
+        let mut peers = Self { shares, all, by_id, by_address, counted_at: Nanos::ZERO };
         peers.index();
         peers
     }
