@@ -19,16 +19,19 @@
 //! | [`FqCodel`] | a fair share for every flow and a short queue for each (RFC 8290) |
 //! | [`Drr`] | weighted shares for classes, each its own qdisc |
 //! | [`StrictPriority`] | classes in order of urgency, each its own qdisc |
+//! | [`Weighted`] | guaranteed rates, weights and ceilings for classes, each its own qdisc |
 //! | [`TokenBucket`] | a rate limit over any other qdisc |
 //! | [`InOrder`] | any other qdisc, with a switch to the order of arrival |
 //!
 //! [`backpressure`] is for queues inside hosts: instead of dropping, a full qdisc pauses its
 //! sources. [`egress`] is an engine that schedules a million flows, each of which keeps its packets
-//! until its turn. [`ffs`] contains the integer priority queues that both use.
+//! until its turn. [`ffs`] contains the integer priority queues that both use. [`Shares`] decides
+//! which of several queues sends next under a common limit.
 //!
 //! Every queue is bounded, and every flow table is allocated at construction with a fixed size.
 //! Packet storage grows on demand up to the queue's limit and is then reused. Once a qdisc has
-//! reached its highest backlog, neither `enqueue` nor `dequeue` allocates.
+//! reached its highest backlog, neither `enqueue` nor `dequeue` allocates, except in a [`Weighted`]
+//! of many classes, whose order is a tree.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -58,10 +61,12 @@ mod ring;
 mod rng;
 mod round;
 pub mod sfq;
+pub mod shares;
 mod strict_priority;
 mod sync;
 mod ticker;
 pub mod token_bucket;
+mod weighted;
 
 pub use codel::Codel;
 pub use coupled::Marking;
@@ -77,5 +82,7 @@ pub use pi2::Pi2;
 pub use pie::Pie;
 pub use qdisc::{Backlog, DropReason, DropSink, Qdisc, Room};
 pub use sfq::Sfq;
+pub use shares::{Share, Shares};
 pub use strict_priority::StrictPriority;
 pub use token_bucket::TokenBucket;
+pub use weighted::{Class, Weighted};

@@ -17,4 +17,5 @@ mod pie;
 mod plant;
 mod priority;
 mod sfq;
+mod shares;
 mod token_bucket;
