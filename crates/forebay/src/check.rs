@@ -52,7 +52,7 @@ pub(crate) fn check(file: &Path, show: bool) -> ExitCode {
 fn queues(file: &Path) -> Result<String, Error> {
     let config = SendboxConfig::load(file)?;
     let features = Features::probe()?;
-    Ok(sendbox::plan(&config.bundles, &features)?.to_string())
+    Ok(sendbox::plan(&config.bundles, config.limit, &features)?.to_string())
 }
 
 fn describe(file: &Path) -> Result<String, Error> {
@@ -61,7 +61,7 @@ fn describe(file: &Path) -> Result<String, Error> {
         let config = SiteConfig::load(file)?;
         let peers = count(config.bundles.len(), "bundle");
         let what = format!("site that sends {peers} and receives {}", config.peers.len());
-        return with_kernel_queues(&config.bundles, what);
+        return with_kernel_queues(&config.into(), what);
     }
     if outline.receivebox.is_some() {
         let config = ReceiveboxConfig::load(file)?;
@@ -90,14 +90,14 @@ fn describe(file: &Path) -> Result<String, Error> {
     if let Dataplane::User(ports) = &config.dataplane {
         return Ok(format!("{what}; {}", at_death(ports.method)));
     }
-    with_kernel_queues(&config.bundles, what)
+    with_kernel_queues(&config, what)
 }
 
-/// Checks that the kernel has the queues of `bundles`.
-fn with_kernel_queues(bundles: &[BundleConfig], what: String) -> Result<String, Error> {
+/// Checks that the kernel has the queues of `config`.
+fn with_kernel_queues(config: &SendboxConfig, what: String) -> Result<String, Error> {
     let what = format!("{what}; if it dies, packets pass without a limit after half a second");
     match Features::probe() {
-        Ok(features) => sendbox::plan(bundles, &features).map(|_| what),
+        Ok(features) => sendbox::plan(&config.bundles, config.limit, &features).map(|_| what),
         Err(forebay_tc::Error::Permission(_)) => {
             Ok(format!("{what}; run as root to check that the kernel has its qdiscs too"))
         }

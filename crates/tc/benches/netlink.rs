@@ -56,8 +56,12 @@ fn tree(bundles: usize, sfq: bool) -> Tree {
     } else {
         Discipline::Fifo { limit: FifoLimit::Packets(1_000) }
     };
-    let bundle =
-        |number| BundleQueues { number, name: format!("b{number}"), classes: vec![discipline] };
+    let bundle = |number| BundleQueues {
+        number,
+        name: format!("b{number}"),
+        classes: vec![discipline],
+        share: forebay_tc::Share::default(),
+    };
     let bundles: Vec<BundleQueues> = (0..bundles).map(bundle).collect();
     let plan = Plan::new(&bundles, &Features::probe().unwrap()).unwrap();
     let program = nothing();

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use crate::encode::same_settings;
 use crate::found::FoundQdisc;
-use crate::{Class, Found, Handle, Object, Plan, Qdisc, Root, Shape};
+use crate::{Class, Found, Handle, Object, Plan, Qdisc, Root};
 
 /// A change of a device's tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +30,8 @@ pub fn steps(found: &Found, plan: &Plan) -> Vec<Step> {
     let mut steps = Vec::new();
     // The major numbers of found qdiscs that an earlier step deletes.
     let mut deleted = BTreeSet::new();
+    // The classes that an earlier step deletes.
+    let mut gone = BTreeSet::new();
     if let Root::Foreign { handle, .. } = found.root() {
         steps.push(Step::DeleteQdisc { handle, parent: Handle::ROOT });
     }
@@ -40,7 +42,9 @@ pub fn steps(found: &Found, plan: &Plan) -> Vec<Step> {
         match object {
             Object::Qdisc(qdisc) => {
                 let there = found.qdiscs.get(&qdisc.parent);
-                let there = there.filter(|_| !deleted.contains(&qdisc.parent.major()));
+                let there = there.filter(|_| {
+                    !deleted.contains(&qdisc.parent.major()) && !gone.contains(&qdisc.parent)
+                });
                 match there {
                     None => steps.push(Step::Make(object.clone())),
                     Some(there) if fits(there, qdisc) => {
@@ -64,6 +68,14 @@ pub fn steps(found: &Found, plan: &Plan) -> Vec<Step> {
                 wanted.insert(class.id);
                 let there = found.classes.contains_key(&class.id);
                 if !there || deleted.contains(&class.id.major()) {
+                    steps.push(Step::Make(object.clone()));
+                } else if !is_in_place(found, class) {
+                    // The kernel moves no class to another parent.
+                    gone.insert(class.id);
+                    if let Some(queue) = found.qdiscs.get(&class.id) {
+                        deleted.insert(queue.handle.major());
+                    }
+                    steps.push(Step::DeleteClass(class.id));
                     steps.push(Step::Make(object.clone()));
                 } else if !is_set(found, class) {
                     steps.push(Step::Change(object.clone()));
@@ -92,13 +104,16 @@ fn fits(there: &FoundQdisc, wanted: &Qdisc) -> bool {
     there.kind == wanted.kind.name() && wanted.handle.is_none_or(|handle| handle == there.handle)
 }
 
+/// Whether a class that is there is below its parent.
+fn is_in_place(found: &Found, class: &Class) -> bool {
+    // The kernel reports classes directly below an HTB as at the root.
+    let parent = if class.parent.minor() == 0 { Handle::ROOT } else { class.parent };
+    found.classes.get(&class.id).is_some_and(|there| there.parent == parent)
+}
+
 /// Whether a class has its settings. The rate of a bundle's class does not count.
 fn is_set(found: &Found, class: &Class) -> bool {
-    found.htb_class(class.id).is_some_and(|there| {
-        u64::from(there.quantum) == class.quantum.0
-            && there.urgency == class.urgency
-            && (class.shape == Shape::Bundle || there.rate.is_none())
-    })
+    found.htb_class(class.id).is_some_and(|there| there.is(class))
 }
 
 /// Whether `id` belongs to the queue of a bundle that the plan no longer has.
@@ -113,7 +128,7 @@ mod tests {
     use super::*;
     use crate::found::FoundClass;
     use crate::netlink::{Attributes, Batch};
-    use crate::{BundleQueues, Device, Discipline, Features, FifoLimit, encode};
+    use crate::{BundleQueues, Device, Discipline, Features, FifoLimit, Shape, Share, encode};
 
     fn plan(bundles: &[&[Discipline]]) -> Plan {
         let all: Vec<_> = bundles.iter().copied().enumerate().collect();
@@ -125,6 +140,7 @@ mod tests {
             number: *number,
             name: "b".to_owned(),
             classes: classes.to_vec(),
+            share: Share::default(),
         };
         let bundles: Vec<BundleQueues> = bundles.iter().map(bundle).collect();
         Plan::new(&bundles, &Features::of(&["htb", "pfifo", "fq_codel"])).unwrap()
@@ -161,7 +177,9 @@ mod tests {
                 Object::Class(c) => {
                     let rate = (c.shape == Shape::Bundle).then(|| Rate::from_mbps(7));
                     encode::class(&mut batch, &device, c, rate, 0);
-                    let class = FoundClass { parent: Handle::ROOT, options: options(batch) };
+                    let direct = c.parent.minor() == 0;
+                    let parent = if direct { Handle::ROOT } else { c.parent };
+                    let class = FoundClass { parent, options: options(batch) };
                     found.classes.insert(c.id, class);
                 }
                 Object::Filter(_) => {}
@@ -265,6 +283,52 @@ mod tests {
         let back = changes(&made(&one), &plan(&[&[fifo(7), CODEL], &[SFQ]]));
         // The HTB, and of 256 leaves a class and a queue.
         assert_eq!(back.len(), 2 + 2 * 256);
+    }
+
+    fn limited(mbps: Option<u64>, weights: &[u32]) -> Plan {
+        let bundle = |(number, weight): (usize, &u32)| BundleQueues {
+            number,
+            name: "b".to_owned(),
+            classes: vec![fifo(7)],
+            share: Share { weight: *weight, rate: None },
+        };
+        let bundles: Vec<_> = weights.iter().enumerate().map(bundle).collect();
+        let limit = mbps.map(Rate::from_mbps);
+        Plan::limited(&bundles, limit, &Features::of(&["htb", "pfifo"])).unwrap()
+    }
+
+    #[test]
+    fn other_weights_and_limits_change_classes_and_no_queue() {
+        let plan = limited(Some(10), &[1, 1]);
+        assert_eq!(changes(&made(&plan), &plan), [""; 0]);
+        assert_eq!(
+            changes(&made(&plan), &limited(Some(20), &[1, 1])),
+            ["change class fb0:ffff", "change class fb0:1", "change class fb0:2"],
+            "5 Mbit/s become 7, the ceiling of these bundles"
+        );
+        assert_eq!(
+            changes(&made(&plan), &limited(Some(10), &[1, 3])),
+            ["change class fb0:1", "change class fb0:2"]
+        );
+        let other = ["delete class fb0:2", "change class fb0:1"];
+        let mut steps = changes(&made(&plan), &limited(Some(10), &[1]));
+        steps.sort_by_key(|step| !step.starts_with("delete"));
+        assert_eq!(steps, other);
+    }
+
+    #[test]
+    fn a_first_limit_makes_the_bundles_classes_again() {
+        let (without, with) = (limited(None, &[1]), limited(Some(10), &[1]));
+        let again = ["delete class fb0:1", "make class fb0:1"];
+        let queue = "make qdisc 1000: below fb0:1, pfifo limit 7 packets";
+        assert_eq!(
+            changes(&made(&without), &with),
+            ["make class fb0:ffff", again[0], again[1], queue]
+        );
+        assert_eq!(
+            changes(&made(&with), &without),
+            [again[0], again[1], queue, "delete class fb0:ffff"]
+        );
     }
 
     #[test]

@@ -7,7 +7,7 @@ use forebay_units::{Nanos, Rate};
 
 use crate::discipline::TCA_OPTIONS;
 use crate::netlink::{Attributes, Batch, Tc, u32_at, u64_at};
-use crate::{Class, Device, Handle, QdiscKind};
+use crate::{Class, Device, Handle, QdiscKind, Shape};
 
 /// The flags for creating an object that must not exist yet.
 pub(crate) const CREATE: i32 = libc::NLM_F_CREATE | libc::NLM_F_EXCL;
@@ -75,7 +75,12 @@ impl QdiscKind {
 const HTB_INIT: u16 = 2;
 const HTB_VERSION: u32 = 3;
 
-/// Encodes a new or changed class of an HTB. Its parent is the HTB itself.
+/// Returns a rate in the kernel's unit, bytes per second. The kernel refuses a rate of zero.
+fn bytes_per_second(rate: Rate) -> u64 {
+    (rate.as_bps() / 8).clamp(1, UNLIMITED)
+}
+
+/// Encodes a new or changed class of an HTB; `rate` is that of a bundle, `None` being no limit.
 pub(crate) fn class(
     batch: &mut Batch,
     device: &Device,
@@ -86,12 +91,15 @@ pub(crate) fn class(
     const PARMS: u16 = 1;
     const RATE64: u16 = 6;
     const CEIL64: u16 = 7;
-    // The kernel refuses a rate of zero.
-    let rate = rate.map_or(UNLIMITED, |r| (r.as_bps() / 8).clamp(1, UNLIMITED));
-    // `struct tc_htb_opt`: the rate twice as `struct tc_ratespec`, in which the link layer Ethernet
-    // says that no table of lengths comes with it; the bursts; quantum, level, priority.
+    let ceil = match class.shape {
+        Shape::Limit(limit) => bytes_per_second(limit),
+        Shape::Bundle | Shape::Unlimited => rate.map_or(UNLIMITED, bytes_per_second),
+    };
+    let rate = class.assured.map_or(ceil, |assured| bytes_per_second(assured).min(ceil));
+    // `struct tc_htb_opt`: rate and ceiling as `struct tc_ratespec`, in which the link layer
+    // Ethernet says that no table of lengths comes with it; the bursts; quantum, level, priority.
     let mut parms = [0u8; 44];
-    for spec in [0, 12] {
+    for (spec, rate) in [(0, rate), (12, ceil)] {
         parms[spec + 1] = 1;
         let rate = u32::try_from(rate).unwrap_or(u32::MAX);
         parms[spec + 8..spec + 12].copy_from_slice(&rate.to_ne_bytes());
@@ -101,11 +109,13 @@ pub(crate) fn class(
     {
         parms[at..at + 4].copy_from_slice(&word.to_ne_bytes());
     }
-    let tc = Tc::of(device.index, class.id, class.id.qdisc());
+    let tc = Tc::of(device.index, class.id, class.parent);
     batch.about(libc::RTM_NEWTCLASS, flags, tc).nest(TCA_OPTIONS, |b| {
         b.attribute(PARMS, &parms);
-        if rate > u64::from(u32::MAX) {
-            b.attribute(RATE64, &rate.to_ne_bytes()).attribute(CEIL64, &rate.to_ne_bytes());
+        for (kind, rate) in [(RATE64, rate), (CEIL64, ceil)] {
+            if rate > u64::from(u32::MAX) {
+                b.attribute(kind, &rate.to_ne_bytes());
+            }
         }
     });
 }
@@ -118,8 +128,10 @@ pub(crate) fn delete_class(batch: &mut Batch, device: &Device, id: Handle) {
 /// The settings of a class of HTB as the kernel reports them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HtbClass {
-    /// The rate; `None` if the class has no limit.
+    /// The highest rate; `None` if the class has no limit.
     pub(crate) rate: Option<Rate>,
+    /// The rate that it has without borrowing, in bytes per second.
+    assured: u64,
     pub(crate) urgency: u32,
     pub(crate) quantum: u32,
 }
@@ -129,13 +141,32 @@ impl HtbClass {
     pub(crate) fn decode(options: &[u8]) -> Option<Self> {
         let options = Attributes(options);
         let parms = options.get(1)?;
-        let small = u64::from(u32_at(parms, 8)?);
-        let rate = options.get(6).and_then(|r| u64_at(r, 0)).unwrap_or(small);
+        let rate = |at, kind| {
+            let small = u64::from(u32_at(parms, at)?);
+            Some(options.get(kind).and_then(|r| u64_at(r, 0)).unwrap_or(small))
+        };
+        let (assured, rate) = (rate(8, 6)?, rate(20, 7)?);
         Some(Self {
             rate: (rate < UNLIMITED).then(|| Rate::from_bps(rate.saturating_mul(8))),
+            assured,
             urgency: u32_at(parms, 40)?,
             quantum: u32_at(parms, 32)?,
         })
+    }
+
+    /// Whether the settings are those of `class`. The rate of a bundle's class does not count.
+    pub(crate) fn is(&self, class: &Class) -> bool {
+        let ceil = self.rate.map_or(UNLIMITED, bytes_per_second);
+        let shaped = match class.shape {
+            Shape::Bundle => true,
+            Shape::Unlimited => self.rate.is_none(),
+            Shape::Limit(limit) => ceil == bytes_per_second(limit),
+        };
+        let assured = class.assured.map_or(ceil, |rate| bytes_per_second(rate).min(ceil));
+        shaped
+            && self.assured == assured
+            && u64::from(self.quantum) == class.quantum.0
+            && self.urgency == class.urgency
     }
 }
 
@@ -223,7 +254,8 @@ mod tests {
 
     fn shaped() -> Class {
         let (id, quantum) = (Handle::of_bundle(0), Bytes(3_028));
-        Class { id, shape: Shape::Bundle, urgency: 0, quantum }
+        let parent = id.qdisc();
+        Class { id, parent, shape: Shape::Bundle, assured: None, urgency: 0, quantum }
     }
 
     /// By hand after `linux/pkt_sched.h`: 96 Mbit/s are 12 000 000 B/s (0x00b71b00), 250 us are
@@ -258,7 +290,19 @@ mod tests {
             let bytes = batch.take();
             let options = Attributes(&bytes[36..]).get(TCA_OPTIONS).unwrap();
             let read = HtbClass::decode(options).unwrap();
-            assert_eq!(read, HtbClass { rate, urgency: 0, quantum: 3_028 });
+            let assured = rate.map_or(UNLIMITED, bytes_per_second);
+            assert_eq!(read, HtbClass { rate, assured, urgency: 0, quantum: 3_028 });
+            assert!(read.is(&shaped()));
+            // With an assured rate, which is at most the ceiling.
+            let own = Some(Rate::from_mbps(20));
+            let limited = Class { parent: Handle::UPLINK, assured: own, ..shaped() };
+            let mut batch = Batch::default();
+            class(&mut batch, &device(), &limited, rate, 0);
+            let bytes = batch.take();
+            let options = Attributes(&bytes[36..]).get(TCA_OPTIONS).unwrap();
+            let read = HtbClass::decode(options).unwrap();
+            assert_eq!((read.rate, read.assured), (rate, 2_500_000.min(assured)));
+            assert!(read.is(&limited));
         }
         assert_eq!(HtbClass::decode(&[]), None);
     }

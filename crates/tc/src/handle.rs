@@ -26,6 +26,9 @@ impl Handle {
     /// The qdisc at the root of the tree. Packets of no bundle wait in it unshaped.
     pub const TREE: Self = Self::new(TREE, 0);
 
+    /// The class above those of all bundles, if they have a common limit.
+    pub const UPLINK: Self = Self::new(TREE, u16::MAX);
+
     /// Names class `minor` of qdisc `major`; the qdisc itself if `minor` is zero.
     pub const fn new(major: u16, minor: u16) -> Self {
         Self((major as u32) << 16 | minor as u32)

@@ -40,7 +40,9 @@ pub use error::Error;
 pub use features::Features;
 pub use found::{Found, Root};
 pub use handle::{Handle, MAX_BUNDLES};
-pub use plan::{BundleQueues, Class, Filter, Object, Plan, Program, Qdisc, QdiscKind, Shape};
+pub use plan::{
+    BundleQueues, Class, Filter, Object, Plan, Program, Qdisc, QdiscKind, Shape, Share,
+};
 pub use route::Route;
 pub use statistics::{QueueCounts, Statistics};
 pub use tree::{Foreign, Tree};

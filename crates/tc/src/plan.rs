@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use forebay_units::Bytes;
+use forebay_units::{Bytes, Rate};
 
 use crate::handle::MAX_FLOWS;
 use crate::{Discipline, Error, Features, FifoLimit, Handle, MAX_BUNDLES};
@@ -16,6 +16,23 @@ pub struct BundleQueues {
     pub name: String,
     /// The discipline of its queue, or of each class of strict priority, the most urgent first.
     pub classes: Vec<Discipline>,
+    /// Its part of the common limit of all bundles, if there is one.
+    pub share: Share,
+}
+
+/// The part of a bundle in the common limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// The weight, from 1 to 100, by which bundles divide what is left beyond guaranteed rates.
+    pub weight: u32,
+    /// The guaranteed rate.
+    pub rate: Option<Rate>,
+}
+
+impl Default for Share {
+    fn default() -> Self {
+        Self { weight: 1, rate: None }
+    }
 }
 
 /// The tree of a sendbox on one device.
@@ -27,6 +44,8 @@ pub struct Plan {
     pub(crate) room: usize,
     /// The leaves of a class whose flows have leaves.
     flows: u16,
+    /// The common limit of all bundles.
+    pub(crate) limit: Option<Rate>,
     /// The parts of the tree in an order in which they can be created. The filter that sends
     /// packets into the tree is the last: until then all packets pass unshaped.
     pub objects: Vec<Object>,
@@ -64,13 +83,17 @@ pub enum QdiscKind {
     Queue(Discipline),
 }
 
-/// A class of an HTB, directly below it.
+/// A class of an HTB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Class {
     /// The name of the class.
     pub id: Handle,
+    /// The HTB, or the class from which this one borrows what it has beyond its assured rate.
+    pub parent: Handle,
     /// The rate at which it sends.
     pub shape: Shape,
+    /// The rate that it has without borrowing; `None` if it borrows nothing.
+    pub assured: Option<Rate>,
     /// The priority among its siblings; 0 is the most urgent.
     pub urgency: u32,
     /// Bytes that it may send in its turn.
@@ -84,6 +107,8 @@ pub enum Shape {
     Bundle,
     /// No limit: the class waits only for its turn.
     Unlimited,
+    /// The common limit of all bundles.
+    Limit(Rate),
 }
 
 /// A filter that selects the class of a packet by a BPF program.
@@ -134,8 +159,24 @@ const MAX_ENTRIES: usize = 1 << 20;
 /// class send one packet in a round even if the packet is longer than the quantum.
 const QUANTUM: Bytes = Bytes(2 * 1_514);
 
+/// The turn of the bundle of the least weight, for what bundles borrow: the longest super-packet
+/// that TCP sends, since HTB lets a class send one packet in its turn however long it is. While all
+/// bundles send, each has its assured rate, and no one takes turns.
+const BORROWED: Bytes = Bytes(64 * 1_024);
+
 impl Plan {
-    /// Plans the tree of `bundles` on a kernel that has `features`.
+    /// Plans the tree of `bundles`, which have no common limit, on a kernel that has `features`.
+    ///
+    /// # Errors
+    /// As [`Self::limited`].
+    pub fn new(bundles: &[BundleQueues], features: &Features) -> Result<Self, Error> {
+        Self::limited(bundles, None, features)
+    }
+
+    /// Plans the tree of `bundles` below a common `limit` on a kernel that has `features`.
+    ///
+    /// Each bundle is assured of its guaranteed rate and of its part, by weight, of what the
+    /// guarantees leave of the limit. It borrows what others do not use, by weight again.
     ///
     /// Where the kernel has no SFQ, classes of an HTB replace it. Each flow takes a free class as
     /// long as there are any. A bundle has 256 of them, or fewer from 65 bundles on, so that there
@@ -144,7 +185,11 @@ impl Plan {
     /// # Errors
     /// If there are too many bundles or classes, or the kernel has neither a discipline nor a
     /// replacement for it.
-    pub fn new(bundles: &[BundleQueues], features: &Features) -> Result<Self, Error> {
+    pub fn limited(
+        bundles: &[BundleQueues],
+        limit: Option<Rate>,
+        features: &Features,
+    ) -> Result<Self, Error> {
         let (count, max) = (bundles.len(), MAX_BUNDLES);
         if count > max {
             return Err(Error::TooManyBundles { bundles: count, max });
@@ -153,20 +198,33 @@ impl Plan {
         // A kernel with SFQ needs no leaves for flows.
         let has_sfq = features.require("sfq").is_ok();
         let flows = if has_sfq { 1 } else { flows(hashed(bundles, features), room) };
-        Self::of(bundles, features, room, flows)
+        Self::of(bundles, limit, features, room, flows)
     }
 
     /// Plans the tree that follows this one while the sendbox runs: bundles keep their numbers, and
-    /// the parts of bundles that did not change stay as they are.
+    /// the parts of bundles that did not change stay as they are, as does the common limit.
     ///
     /// # Errors
-    /// As [`Self::new`], or if the running sendbox has no room for so many bundles or flows.
+    /// As [`Self::next_limited`].
     pub fn next(&self, bundles: &[BundleQueues], features: &Features) -> Result<Self, Error> {
+        self.next_limited(bundles, self.limit, features)
+    }
+
+    /// As [`Self::next`], with another common limit.
+    ///
+    /// # Errors
+    /// As [`Self::limited`], or if the running sendbox has no room for so many bundles or flows.
+    pub fn next_limited(
+        &self,
+        bundles: &[BundleQueues],
+        limit: Option<Rate>,
+        features: &Features,
+    ) -> Result<Self, Error> {
         let leaves = hashed(bundles, features) * usize::from(self.flows);
         if bundles.iter().any(|b| b.number >= self.room) || leaves > MORE_LEAVES {
             return Err(Error::NoRoom);
         }
-        Self::of(bundles, features, self.room, self.flows)
+        Self::of(bundles, limit, features, self.room, self.flows)
     }
 
     /// Returns the [`Self::room`] of a new plan of `count` bundles.
@@ -180,18 +238,40 @@ impl Plan {
         self.room
     }
 
+    /// Returns the common limit of all bundles.
+    pub fn limit(&self) -> Option<Rate> {
+        self.limit
+    }
+
     fn of(
         bundles: &[BundleQueues],
+        limit: Option<Rate>,
         features: &Features,
         room: usize,
         flows: u16,
     ) -> Result<Self, Error> {
         features.require("htb")?;
-        let class =
-            |id, shape, urgency| Object::Class(Class { id, shape, urgency, quantum: QUANTUM });
+        let class = |id: Handle, shape, urgency| {
+            let (parent, assured, quantum) = (id.qdisc(), None, QUANTUM);
+            Class { id, parent, shape, assured, urgency, quantum }
+        };
         let mut objects = vec![qdisc(Some(Handle::TREE), Handle::ROOT, QdiscKind::Htb)];
-        let ids = bundles.iter().map(|b| Handle::of_bundle(b.number));
-        objects.extend(ids.map(|id| class(id, Shape::Bundle, 0)));
+        objects.extend(
+            limit.map(|limit| Object::Class(class(Handle::UPLINK, Shape::Limit(limit), 0))),
+        );
+        let parts = limit.map(|limit| Parts::new(limit, bundles));
+        for bundle in bundles {
+            let own = class(Handle::of_bundle(bundle.number), Shape::Bundle, 0);
+            objects.push(Object::Class(match &parts {
+                None => own,
+                Some(parts) => Class {
+                    parent: Handle::UPLINK,
+                    assured: Some(parts.assured(&bundle.share)),
+                    quantum: parts.quantum(&bundle.share),
+                    ..own
+                },
+            }));
+        }
         for bundle in bundles {
             let number = bundle.number;
             let (parent, queue) = (Handle::of_bundle(number), Handle::of_queue(number));
@@ -217,7 +297,7 @@ impl Plan {
                 masks |= u64::from(leaves - 1) << (8 * k);
                 for flow in 0..leaves {
                     let id = queue.leaf(k, flow);
-                    objects.push(class(id, Shape::Unlimited, k as u32));
+                    objects.push(Object::Class(class(id, Shape::Unlimited, k as u32)));
                     objects.push(qdisc(None, id, QdiscKind::Queue(leaf)));
                 }
             }
@@ -229,7 +309,41 @@ impl Plan {
             objects.push(Object::Filter(Filter { parent: Handle::TREE, program }));
         }
         let bundles = bundles.iter().map(|b| (b.number, b.name.clone())).collect();
-        Ok(Self { bundles, room, flows, objects })
+        Ok(Self { bundles, room, flows, limit, objects })
+    }
+}
+
+/// What the bundles' parts of a common limit are computed from.
+struct Parts {
+    /// What the guaranteed rates leave of the limit.
+    rest: Rate,
+    /// The sum of all weights.
+    weights: u64,
+    /// The least weight.
+    least: u32,
+}
+
+impl Parts {
+    fn new(limit: Rate, bundles: &[BundleQueues]) -> Self {
+        let guaranteed = bundles.iter().filter_map(|b| b.share.rate).map(Rate::as_bps);
+        let weights = || bundles.iter().map(|b| b.share.weight);
+        Self {
+            rest: Rate::from_bps(limit.as_bps().saturating_sub(guaranteed.sum())),
+            weights: weights().map(u64::from).sum::<u64>().max(1),
+            least: weights().min().unwrap_or(1).max(1),
+        }
+    }
+
+    /// Returns the rate that a bundle has while all others send.
+    fn assured(&self, share: &Share) -> Rate {
+        let part = u128::from(self.rest.as_bps()) * u128::from(share.weight);
+        let part = u64::try_from(part / u128::from(self.weights)).unwrap_or(u64::MAX);
+        Rate::from_bps(share.rate.map_or(0, Rate::as_bps).saturating_add(part))
+    }
+
+    /// Returns the turn of a bundle among those that borrow.
+    fn quantum(&self, share: &Share) -> Bytes {
+        Bytes(BORROWED.0 * u64::from(share.weight) / u64::from(self.least))
     }
 }
 

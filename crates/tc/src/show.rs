@@ -50,11 +50,14 @@ impl Plan {
             };
             let of = first.id.bundle().and_then(|i| self.bundles.get(&i));
             let of = of.map(|name| format!(": bundle {name}")).unwrap_or_default();
+            let of = if first.id == Handle::UPLINK { ": all bundles" } else { &of };
+            let assured = first.assured.map(|rate| format!(", {rate} assured"));
+            let assured = assured.unwrap_or_default();
             let urgency = match first.shape {
                 Shape::Unlimited => format!(", urgency {}", first.urgency),
-                Shape::Bundle => String::new(),
+                Shape::Bundle | Shape::Limit(_) => String::new(),
             };
-            writeln!(f, "{:indent$}class{many}{of}, {}{urgency}", "", first.shape)?;
+            writeln!(f, "{:indent$}class{many}{of}, {}{urgency}{assured}", "", first.shape)?;
             if let Some(queue) = self.qdiscs().find(|q| q.parent == first.id) {
                 self.below(f, queue, depth + 2)?;
             }
@@ -77,10 +80,11 @@ impl fmt::Display for QdiscKind {
 
 impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Bundle => "at the rate of its control loop",
-            Self::Unlimited => "unlimited",
-        })
+        match self {
+            Self::Bundle => f.write_str("at the rate of its control loop"),
+            Self::Unlimited => f.write_str("unlimited"),
+            Self::Limit(rate) => write!(f, "at most {rate}"),
+        }
     }
 }
 
@@ -129,8 +133,12 @@ mod tests {
     fn a_plan_is_a_tree() {
         let fifo = Discipline::Fifo { limit: FifoLimit::Packets(100) };
         let sfq = Discipline::Sfq { limit: 600, perturb: None };
-        let bundle =
-            |number, name: &str, classes| BundleQueues { number, name: name.to_owned(), classes };
+        let bundle = |number, name: &str, classes| BundleQueues {
+            number,
+            name: name.to_owned(),
+            classes,
+            share: crate::Share::default(),
+        };
         let bundles = [bundle(0, "oslo", vec![fifo]), bundle(1, "rome", vec![fifo, sfq])];
         let plan = Plan::new(&bundles, &Features::of(&["htb", "pfifo"])).unwrap();
         let expected = "\

@@ -10,6 +10,7 @@ use ipnet::IpNet;
 use serde::Deserialize;
 
 use super::policy::{ClassTable, DEFAULT, Policy, PolicyValue};
+use super::share::{Share, ShareKeys};
 use super::steering::ClassifierTable;
 use super::{key, peer, unique};
 
@@ -40,6 +41,8 @@ pub struct BundleConfig {
     pub min_rate: Option<Rate>,
     /// The highest rate of its control loop.
     pub max_rate: Option<Rate>,
+    /// Its part of the common limit, and its own.
+    pub share: Share,
 }
 
 /// The table `[[bundle]]` as it is written.
@@ -65,16 +68,21 @@ pub(super) struct BundleTable {
     pub(super) guard: Option<Spanned<bool>>,
     pub(super) min_rate: Option<Spanned<RateValue>>,
     pub(super) max_rate: Option<Spanned<RateValue>>,
+    pub(super) weight: Option<Spanned<u32>>,
+    pub(super) rate: Option<Spanned<RateValue>>,
+    pub(super) ceil: Option<Spanned<RateValue>>,
 }
 
 impl BundleTable {
-    /// Checks the table, which the file calls `of`: `bundle`, or a site's `peer`.
+    /// Checks the table, which the file calls `of`: `bundle`, or a site's `peer`. All bundles have
+    /// `limit` in common.
     pub(super) fn check(
         self,
         source: &Source,
         of: &str,
         listen: SocketAddr,
         owner: &QueueOwner,
+        limit: Option<Rate>,
     ) -> Result<BundleConfig, ConfigError> {
         let key_of = |key: &str| format!("{of}.{key}");
         let address = if of == "peer" { "address" } else { "receivebox" };
@@ -107,6 +115,8 @@ impl BundleTable {
             };
             return Err(source.error_at(value.span(), key_of(key), message));
         }
+        let Self { weight, rate, ceil, .. } = self;
+        let share = ShareKeys { weight, rate, ceil }.check(source, of, limit)?;
         Ok(BundleConfig {
             key: key::read(source, &key_of("key_file"), &self.key_file)?,
             policy: Policy::check(
@@ -127,6 +137,7 @@ impl BundleTable {
             guard: guarded,
             min_rate,
             max_rate,
+            share,
         })
     }
 }

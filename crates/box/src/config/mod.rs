@@ -15,6 +15,7 @@ mod policy;
 mod ports;
 mod receivebox;
 mod sendbox;
+mod share;
 mod site;
 mod steering;
 
@@ -28,6 +29,7 @@ pub use policy::{Class, Policy};
 pub use ports::Ports;
 pub use receivebox::{PeerConfig, ReceiveboxConfig};
 pub use sendbox::{Dataplane, SendboxConfig};
+pub use share::Share;
 pub use site::SiteConfig;
 pub use steering::{Classifier, DualQueue};
 

@@ -1,12 +1,14 @@
 use std::net::SocketAddr;
 
-use forebay_config::{ConfigError, Configuration, HostAddress, Source, Spanned};
+use forebay_config::{ConfigError, Configuration, HostAddress, RateValue, Source, Spanned};
 use forebay_dataplane::{Method, Netdev};
 use forebay_discipline::QueueOwner;
 use forebay_tc::{Features, Foreign};
+use forebay_units::Rate;
 use serde::Deserialize;
 
 use super::bundle::{BundleTable, check_distinct};
+use super::share::check_limit;
 use super::{BundleConfig, Ports, interface, kernel_interface, own};
 
 /// The configuration of a sendbox, which holds bundles to their rates.
@@ -20,6 +22,8 @@ pub struct SendboxConfig {
     pub listen: Option<SocketAddr>,
     /// The bundles. Traffic of no bundle passes unshaped.
     pub bundles: Vec<BundleConfig>,
+    /// The common limit of all bundles.
+    pub limit: Option<Rate>,
 }
 
 /// The dataplane that moves and queues packets.
@@ -71,6 +75,7 @@ struct SendboxTable {
     method: Option<Spanned<Method>>,
     busy_poll: Option<Spanned<bool>>,
     take_over: Option<Spanned<bool>>,
+    max_rate: Option<Spanned<RateValue>>,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
@@ -104,13 +109,15 @@ impl Configuration for SendboxConfig {
             (listen, _) => listen.as_ref().map(|l| own(source, "sendbox.listen", l)).transpose()?,
         };
         let owner = table.dataplane.queue_owner();
+        let limit = table.max_rate.as_ref().map(|rate| rate.get_ref().0);
         let mut bundles = Vec::new();
         for bundle in file.bundle {
             let listen = listen.unwrap_or_else(|| SocketAddr::from(([0, 0, 0, 0], 0)));
-            bundles.push(bundle.check(source, "bundle", listen, &owner)?);
+            bundles.push(bundle.check(source, "bundle", listen, &owner, limit)?);
         }
+        check_limit(source, "sendbox", table.max_rate.as_ref(), &bundles)?;
         let dataplane = table.dataplane(source)?;
-        Ok(Self { outside: table.outer(source)?, dataplane, listen, bundles })
+        Ok(Self { outside: table.outer(source)?, dataplane, listen, bundles, limit })
     }
 }
 

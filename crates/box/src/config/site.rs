@@ -8,11 +8,13 @@ use forebay_control::{ControllerKind, Detection};
 use forebay_dataplane::Netdev;
 use forebay_discipline::QueueOwner;
 use forebay_tc::{Features, Foreign};
+use forebay_units::Rate;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use serde::Deserialize;
 
 use super::bundle::BundleTable;
 use super::policy::{ClassTable, PolicyValue};
+use super::share::check_limit;
 use super::{
     BundleConfig, Dataplane, PeerConfig, SendboxConfig, kernel_interface, key, own, peer, unique,
 };
@@ -31,6 +33,8 @@ pub struct SiteConfig {
     pub bundles: Vec<BundleConfig>,
     /// The bundles from other sites.
     pub peers: Vec<PeerConfig>,
+    /// The common limit of the bundles to other sites.
+    pub limit: Option<Rate>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -49,6 +53,7 @@ struct SiteTable {
     prefixes: Vec<Prefix>,
     #[serde(default)]
     take_over: bool,
+    max_rate: Option<Spanned<RateValue>>,
 }
 
 /// The sending half of a site, for what concerns only that.
@@ -59,6 +64,7 @@ impl From<SiteConfig> for SendboxConfig {
             dataplane: Dataplane::Kernel { foreign: site.foreign },
             listen: Some(site.listen),
             bundles: site.bundles,
+            limit: site.limit,
         }
     }
 }
@@ -87,6 +93,9 @@ struct PeerTable {
     guard: Option<Spanned<bool>>,
     min_rate: Option<Spanned<RateValue>>,
     max_rate: Option<Spanned<RateValue>>,
+    weight: Option<Spanned<u32>>,
+    rate: Option<Spanned<RateValue>>,
+    ceil: Option<Spanned<RateValue>>,
 }
 
 const fn yes() -> bool {
@@ -106,16 +115,19 @@ impl Configuration for SiteConfig {
             [] => vec![Ipv4Net::default().into(), Ipv6Net::default().into()],
             given => given.iter().map(|prefix| prefix.0).collect(),
         };
+        let limit = site.max_rate.as_ref().map(|rate| rate.get_ref().0);
         let (mut bundles, mut peers) = (Vec::new(), Vec::new());
         for table in peer {
-            table.check(source, listen, &owner, &here, (&mut bundles, &mut peers))?;
+            table.check(source, (listen, limit), &owner, &here, (&mut bundles, &mut peers))?;
         }
+        check_limit(source, "site", site.max_rate.as_ref(), &bundles)?;
         Ok(Self {
             interface: kernel_interface(source, "site.interface", &site.interface)?,
             foreign: if site.take_over { Foreign::Replace } else { Foreign::Refuse },
             listen,
             bundles,
             peers,
+            limit,
         })
     }
 }
@@ -125,7 +137,7 @@ impl PeerTable {
     fn check(
         self,
         source: &Source,
-        listen: SocketAddr,
+        (listen, limit): (SocketAddr, Option<Rate>),
         owner: &QueueOwner,
         here: &[IpNet],
         (bundles, peers): (&mut Vec<BundleConfig>, &mut Vec<PeerConfig>),
@@ -171,8 +183,11 @@ impl PeerTable {
                 guard: self.guard,
                 min_rate: self.min_rate,
                 max_rate: self.max_rate,
+                weight: self.weight,
+                rate: self.rate,
+                ceil: self.ceil,
             };
-            bundles.push(table.check(source, "peer", listen, owner)?);
+            bundles.push(table.check(source, "peer", listen, owner, limit)?);
         }
         Ok(())
     }

@@ -45,7 +45,7 @@ fn bundles_of(dir: &Dir, text: &str, owner: &QueueOwner) -> Result<Vec<BundleCon
     let read = || -> Result<Vec<_>, ConfigError> {
         let (file, source) = parse::<File>(&dir.0.join("x.toml"), text)?;
         check_distinct(&source, &file.bundle)?;
-        file.bundle.into_iter().map(|b| b.check(&source, "bundle", listen, owner)).collect()
+        file.bundle.into_iter().map(|b| b.check(&source, "bundle", listen, owner, None)).collect()
     };
     read().map_err(|e| e.to_string().replace(&format!("{}/", dir.0.display()), ""))
 }

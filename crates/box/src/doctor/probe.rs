@@ -190,7 +190,7 @@ fn plan(target: &Target, features: &Answer<Features>) -> Plan {
     let kernel = target.role == super::Role::SendboxKernel;
     let tree = target.sendbox().filter(|_| kernel).zip(features.as_ref().ok());
     let tree = tree.map(|(config, features)| {
-        let plan = sendbox::plan(&config.bundles, features);
+        let plan = sendbox::plan(&config.bundles, config.limit, features);
         plan.map(|p| p.objects.len()).map_err(|e| e.to_string())
     });
     Plan {

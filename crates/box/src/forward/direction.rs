@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use forebay_dataplane::{Frame, Packet, Pool};
-use forebay_queue::{DropReason, InOrder, Packet as _, Qdisc};
+use forebay_queue::{DropReason, InOrder, Packet as _, Qdisc, Share, Shares};
 use forebay_records::Late;
 use forebay_records::packet_log::{Fate, Record, flow_of};
 use forebay_units::{Bytes, Nanos, Rate};
@@ -56,6 +56,8 @@ impl Counts {
 pub(crate) struct DirectionQueues {
     queues: Vec<Shaped>,
     schedule: Schedule,
+    /// The queues' shares of their common limit, if they have one.
+    shares: Option<Shares>,
     /// The frames that wait for the port.
     out: VecDeque<Frame>,
     /// The counters of each queue.
@@ -72,6 +74,7 @@ impl DirectionQueues {
     pub(super) fn new(queues: Vec<Shaped>) -> Self {
         Self {
             schedule: Schedule::new(queues.len()),
+            shares: None,
             counts: vec![Counts::default(); queues.len()],
             departed: Counts::default(),
             queues,
@@ -131,7 +134,7 @@ impl DirectionQueues {
         sent: &mut impl FnMut(usize, &Packet),
     ) {
         while self.has_room()
-            && let Some((due, index)) = self.schedule.pop(now)
+            && let Some((due, index)) = self.next_due(now)
         {
             // A packet that became due in this turn was not late.
             if now > due {
@@ -143,6 +146,9 @@ impl DirectionQueues {
             let counts = &mut self.counts[index];
             counts.dropped += drops.count;
             if let Some(packet) = packet {
+                if let Some(shares) = &mut self.shares {
+                    shares.charge(now, index, packet.len());
+                }
                 sent(index, &packet);
                 counts.sent += 1;
                 counts.bytes += packet.len();
@@ -150,6 +156,44 @@ impl DirectionQueues {
                 log.push(&record(now, &packet, Fate::Sent));
                 self.out.push_back(packet.into_frame(pool));
             }
+            if let Some(shares) = &mut self.shares {
+                shares.set_ready(index, false);
+            }
+            self.schedule.set(index, queue.next_event(now));
+        }
+    }
+
+    /// Returns the queue that sends next, with the time from which on it could, or now if it waited
+    /// for the common limit.
+    fn next_due(&mut self, now: Nanos) -> Option<(Nanos, usize)> {
+        let Some(shares) = &mut self.shares else { return self.schedule.pop(now) };
+        while let Some((_, index)) = self.schedule.pop(now) {
+            shares.set_ready(index, true);
+        }
+        shares.next(now).map(|index| (now, index))
+    }
+
+    /// Sets the common limit of all queues; `None` is no limit. Each queue gets the share that
+    /// `share_of` returns for its number, or keeps its own.
+    pub(crate) fn set_limit(
+        &mut self,
+        now: Nanos,
+        limit: Option<Rate>,
+        share_of: impl Fn(usize) -> Option<Share>,
+    ) {
+        let is_new = self.shares.is_none();
+        let mut shares = self.shares.take().unwrap_or_default();
+        shares.set_limit(limit);
+        for index in 0..self.queues.len() {
+            match share_of(index) {
+                Some(share) => shares.set(index, share),
+                None if is_new => shares.set(index, Share::default()),
+                None => {}
+            }
+        }
+        self.shares = limit.is_some().then_some(shares);
+        // Queues that were ready are due again.
+        for (index, queue) in self.queues.iter().enumerate() {
             self.schedule.set(index, queue.next_event(now));
         }
     }
@@ -157,7 +201,8 @@ impl DirectionQueues {
     /// Returns the next time at which a queue may send; `None` while the port has no room.
     pub(super) fn next_event(&mut self) -> Option<Nanos> {
         let room = self.has_room();
-        self.schedule.next().filter(|_| room)
+        let shared = self.shares.as_ref().and_then(|shares| shares.next_event(Nanos::ZERO));
+        self.schedule.next().into_iter().chain(shared).min().filter(|_| room)
     }
 
     /// Sets the rate of queue number `index`; `None` is no limit.
@@ -176,6 +221,9 @@ impl DirectionQueues {
     /// The numbers before it have queues.
     pub(crate) fn put(&mut self, index: usize, queue: Shaped) {
         self.schedule.grow(index + 1);
+        if let Some(shares) = &mut self.shares {
+            shares.set(index, Share::default());
+        }
         match self.queues.get_mut(index) {
             Some(old) => {
                 debug_assert_eq!(old.backlog().packets, 0, "its packets would be lost");
@@ -368,6 +416,57 @@ mod tests {
         queues.put(1, shaped(build(Kind::Fifo), None));
         assert_eq!((queues.counts_of(0).sent, queues.counts().sent), (0, 6));
         queues.out.drain(..).for_each(|frame| pool.release(frame));
+        assert_eq!(pool.available(), chunks, "every frame came back");
+    }
+
+    /// Two queues without limits of their own, below a common one that changes.
+    #[test]
+    fn queues_share_a_common_limit_by_weight_and_none_is_lost_when_it_changes() {
+        let (mut pool, mut log) = (Pool::new(2_048, 1500).unwrap(), Packets::create(None).unwrap());
+        let chunks = pool.available();
+        let build = || shaped(Queue::build("b", &of(Kind::Fifo), 1).unwrap(), None);
+        let mut queues = DirectionQueues::new(vec![build(), build()]);
+        let mut now = Nanos::from_secs(1);
+        let weights = |weights: [u32; 2]| {
+            move |index: usize| Some(Share { weight: weights[index], rate: None })
+        };
+        queues.set_limit(now, Some(Rate::from_mbps(12)), weights([1, 3]));
+        for _ in 0..200 {
+            for queue in 0..2 {
+                let frame = pool.frame(&[queue as u8; 1500]).unwrap();
+                let packet = Packet::new(frame, Some(&headers(1)), now);
+                let place = Place { queue, packet };
+                queues.take_in(now, place, &mut pool, &mut log, &mut |_, _| ());
+            }
+        }
+        // The burst, a quarter of a millisecond, lets one packet and a part of another go.
+        assert!(queues.queues().iter().map(|q| q.backlog().packets).sum::<u64>() >= 398);
+        let mut run = |queues: &mut DirectionQueues, until: Nanos| {
+            let mut sent = [0u32; 2];
+            while let Some(due) = queues.next_event()
+                && due <= until
+            {
+                now = now.max(due);
+                queues.release(now, &mut pool, &mut log, &mut |queue, _| sent[queue] += 1);
+                queues.out.drain(..).for_each(|frame| pool.release(frame));
+            }
+            now = now.max(until);
+            sent
+        };
+        let start = Nanos::from_secs(1);
+        // A packet of 1500 bytes takes a millisecond.
+        let [light, heavy] = run(&mut queues, start + Nanos::from_millis(100));
+        assert!((99..=101).contains(&(light + heavy)), "{light} {heavy}");
+        assert!(light.abs_diff(25) <= 1, "{light} {heavy}");
+        let half = start + Nanos::from_millis(100);
+        queues.set_limit(half, Some(Rate::from_mbps(6)), weights([1, 1]));
+        let [light, heavy] = run(&mut queues, half + Nanos::from_millis(100));
+        assert!((49..=51).contains(&(light + heavy)), "{light} {heavy}");
+        assert!(light.abs_diff(heavy) <= 1, "{light} {heavy}");
+        // Without a limit everything leaves.
+        queues.set_limit(half + Nanos::from_millis(100), None, |_| None);
+        run(&mut queues, Nanos::from_secs(2));
+        assert_eq!((queues.queued(), queues.counts().sent, queues.counts().dropped), (0, 400, 0));
         assert_eq!(pool.available(), chunks, "every frame came back");
     }
 

@@ -287,6 +287,7 @@ impl Forwarder {
         let start = clock::now();
         let rates = self.directions.each_ref().map(DirectionQueues::rates);
         for queues in &mut self.directions {
+            queues.set_limit(start, None, |_| None);
             (0..queues.queues().len()).for_each(|index| queues.set_rate(start, index, None));
         }
         self.send_all(start, handler, batch);

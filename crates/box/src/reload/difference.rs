@@ -23,6 +23,8 @@ pub(crate) struct Parts {
     pub(crate) policy: bool,
     /// The settings of its control loop.
     pub(crate) control: bool,
+    /// Its part of the common limit, or its own limit.
+    pub(crate) share: bool,
 }
 
 /// A step from the present bundles to the wanted ones.
@@ -162,9 +164,15 @@ impl Comparable for BundleConfig {
             note(words, "min_rate", [&self.min_rate, &new.min_rate], rate),
             note(words, "max_rate", [&self.max_rate, &new.max_rate], rate),
         ];
+        let share = [
+            note(words, "weight", [&self.share.weight, &new.share.weight], u32::to_string),
+            note(words, "rate", [&self.share.rate, &new.share.rate], rate),
+            note(words, "ceil", [&self.share.ceil, &new.share.ceil], rate),
+        ];
         Parts {
             prefixes,
             address,
+            share: share.contains(&true),
             key: flag(words, "another key", another_key) || another_id,
             policy,
             control: control.contains(&true),
@@ -233,6 +241,7 @@ mod tests {
             guard: true,
             min_rate: None,
             max_rate: None,
+            share: crate::config::Share::default(),
         }
     }
 
@@ -281,7 +290,7 @@ mod tests {
     #[test]
     fn every_key_of_a_bundle_is_compared() {
         type Edit = fn(&mut BundleConfig);
-        let cases: [(Edit, &str, Parts); 11] = [
+        let cases: [(Edit, &str, Parts); 12] = [
             (|b| b.policy.discipline = Discipline::limited(Kind::Fifo, None), "", Parts::default()),
             (
                 |b| {
@@ -317,6 +326,14 @@ mod tests {
                 |b| b.multipath = forebay_control::Detection::Ignore,
                 "multipath detect to ignore",
                 Parts { control: true, ..Parts::default() },
+            ),
+            (
+                |b| {
+                    let rate = Some(Rate::from_mbps(3));
+                    b.share = crate::config::Share { weight: 4, rate, ceil: None };
+                },
+                "weight 1 to 4, rate none to 3.000 Mbit/s",
+                Parts { share: true, ..Parts::default() },
             ),
             (
                 |b| b.guard = false,

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 
 use forebay_config::Configuration;
 use forebay_records::{RELOAD_SOCKET, Reloaded};
+use forebay_units::Rate;
 
 pub(crate) use self::difference::{Difference, Parts, Step, difference};
 
@@ -95,6 +96,8 @@ pub(crate) struct Contents {
     pub(crate) bundles: Vec<BundleConfig>,
     /// The bundles that it receives.
     pub(crate) peers: Vec<PeerConfig>,
+    /// The common limit of the bundles that it sends.
+    pub(crate) limit: Option<Rate>,
 }
 
 impl Reloadable for SendboxConfig {
@@ -107,7 +110,7 @@ impl Reloadable for SendboxConfig {
     }
 
     fn contents(self) -> Contents {
-        Contents { bundles: self.bundles, peers: Vec::new() }
+        Contents { bundles: self.bundles, peers: Vec::new(), limit: self.limit }
     }
 }
 
@@ -121,7 +124,7 @@ impl Reloadable for SiteConfig {
     }
 
     fn contents(self) -> Contents {
-        Contents { bundles: self.bundles, peers: self.peers }
+        Contents { bundles: self.bundles, peers: self.peers, limit: self.limit }
     }
 }
 
@@ -134,7 +137,7 @@ impl Reloadable for ReceiveboxConfig {
     }
 
     fn contents(self) -> Contents {
-        Contents { bundles: Vec::new(), peers: self.peers }
+        Contents { bundles: Vec::new(), peers: self.peers, limit: None }
     }
 }
 
@@ -239,6 +242,15 @@ impl Words {
             words.push(format!("{more} more"));
         }
         Self(words)
+    }
+
+    /// Adds that the common limit of all bundles changed, if it did.
+    pub(crate) fn with_limit(mut self, old: Option<Rate>, new: Option<Rate>) -> Self {
+        if old != new {
+            let rate = |rate: Option<Rate>| rate.map_or("none".to_owned(), |r| r.to_string());
+            self.0.insert(0, format!("max_rate of all: {} to {}", rate(old), rate(new)));
+        }
+        self
     }
 }
 

@@ -432,14 +432,16 @@ impl ControlledBundle {
         control::ControlLoop::prefetch_after(index, |index| bundles.get(index).map(|b| &b.control));
     }
 
-    /// Returns the rate of the bundle's shaper.
+    /// Returns the rate of the bundle's shaper: that of its control loop, and at most its ceiling.
     pub(super) fn rate(&self) -> Option<Rate> {
-        self.control.rate().map(|rate| self.headers.to_link(rate))
+        let controlled = self.control.rate().map(|rate| self.headers.to_link(rate));
+        controlled.into_iter().chain(self.config.share.ceil).min()
     }
 
     /// Whether packets leave in the order of their arrival instead of the policy's order.
     pub(super) fn keeps_order(&self) -> bool {
-        self.control.keeps_order()
+        // Below a ceiling the bundle waits here, and its policy decides.
+        self.control.keeps_order() && self.config.share.ceil.is_none()
     }
 
     /// Returns the epoch size in packets.

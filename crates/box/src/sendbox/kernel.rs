@@ -114,12 +114,21 @@ impl Sendbox {
         foreign: Foreign,
         mut receivebox: Option<Receivebox>,
     ) -> Result<(Self, Handed), Error> {
-        let Start { role, outside, listen, bundles: configs, reloader, paths, mut handed, .. } =
-            start;
+        let Start {
+            role,
+            outside,
+            listen,
+            bundles: configs,
+            limit,
+            reloader,
+            paths,
+            mut handed,
+            ..
+        } = start;
         let device = Device::find(&outside.name)?;
         let room = Plan::room_for(configs.len());
         let configs = handed.number(configs, room);
-        let plan = tree::plan_numbered(&configs, &Features::probe()?)?;
+        let plan = tree::plan_numbered(&configs, limit, &Features::probe()?)?;
         let mut observer = EgressObserver::attach(&outside)?;
         let count = configs.last().map_or(0, |(number, _)| number + 1);
         let mut prefixes = vec![Vec::new(); count];

@@ -18,7 +18,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use forebay_dataplane::Netdev;
-use forebay_units::Nanos;
+use forebay_units::{Nanos, Rate};
 
 pub(crate) use self::bundle::BOTH_KEYS;
 pub use self::logs::LogPaths;
@@ -53,9 +53,9 @@ pub fn run(
     let signals = Signals::block_with_reload().map_err(Error::Signals)?;
     let reloader = Reloader::new(file, &config);
     let handed = Handed::take("sendbox", &config.outside.name);
-    let SendboxConfig { outside, dataplane, listen, bundles } = config;
+    let SendboxConfig { outside, dataplane, listen, bundles, limit } = config;
     let (role, signals) = ("sendbox", &signals);
-    let start = Start { role, outside, listen, bundles, reloader, paths, signals, handed };
+    let start = Start { role, outside, listen, bundles, limit, reloader, paths, signals, handed };
     match dataplane {
         Dataplane::User(ports) => user::run(start, ports, end),
         Dataplane::Kernel { foreign } => kernel::run(start, foreign, None),
@@ -69,7 +69,7 @@ pub fn run(
 /// As [`run`] and [`receivebox::run`].
 pub fn run_site(config: SiteConfig, file: &Path, paths: &LogPaths) -> Result<(), Error> {
     let reloader = Reloader::new(file, &config);
-    let SiteConfig { interface, foreign, listen, bundles, peers } = config;
+    let SiteConfig { interface, foreign, listen, bundles, peers, limit } = config;
     if bundles.is_empty() {
         let config = ReceiveboxConfig { interface, listen, peers };
         let handed = Handed::take("site", &config.interface.name);
@@ -83,7 +83,7 @@ pub fn run_site(config: SiteConfig, file: &Path, paths: &LogPaths) -> Result<(),
     };
     let (outside, listen) = (interface, Some(listen));
     let (role, signals) = ("site", &signals);
-    let start = Start { role, outside, listen, bundles, reloader, paths, signals, handed };
+    let start = Start { role, outside, listen, bundles, limit, reloader, paths, signals, handed };
     kernel::run(start, foreign, receivebox)
 }
 
@@ -94,6 +94,8 @@ struct Start<'a> {
     outside: Netdev,
     listen: Option<SocketAddr>,
     bundles: Vec<BundleConfig>,
+    /// The common limit of all bundles.
+    limit: Option<Rate>,
     reloader: Reloader,
     paths: &'a LogPaths,
     signals: &'a Signals,

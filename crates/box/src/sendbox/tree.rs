@@ -2,27 +2,33 @@
 
 use forebay_discipline::Discipline;
 use forebay_tc::{BundleQueues, Features, Plan};
+use forebay_units::Rate;
 
 use crate::Error;
 use crate::config::BundleConfig;
 
-/// The tree of queues that holds `bundles` in a kernel that has `features`, the bundles being
-/// numbered as they stand.
+/// The tree of queues that holds `bundles` below their common `limit` in a kernel that has
+/// `features`, the bundles being numbered as they stand.
 ///
 /// # Errors
 /// If the kernel lacks what a policy needs, or there are too many bundles or classes.
-pub fn plan(bundles: &[BundleConfig], features: &Features) -> Result<Plan, Error> {
+pub fn plan(
+    bundles: &[BundleConfig],
+    limit: Option<Rate>,
+    features: &Features,
+) -> Result<Plan, Error> {
     let bundles = bundles.iter().enumerate().map(|(number, bundle)| queues(number, bundle));
-    Ok(Plan::new(&bundles.collect::<Vec<_>>(), features)?)
+    Ok(Plan::limited(&bundles.collect::<Vec<_>>(), limit, features)?)
 }
 
 /// The same for bundles that have numbers already, in rising order.
 pub(super) fn plan_numbered(
     bundles: &[(usize, BundleConfig)],
+    limit: Option<Rate>,
     features: &Features,
 ) -> Result<Plan, Error> {
     let bundles = bundles.iter().map(|(number, bundle)| queues(*number, bundle));
-    Ok(Plan::new(&bundles.collect::<Vec<_>>(), features)?)
+    Ok(Plan::limited(&bundles.collect::<Vec<_>>(), limit, features)?)
 }
 
 /// Returns the queues of `bundle`, which has this number.
@@ -35,6 +41,7 @@ pub(super) fn queues(number: usize, bundle: &BundleConfig) -> BundleQueues {
         number,
         name: bundle.name.clone(),
         classes: all.filter_map(Discipline::to_tc).collect(),
+        share: bundle.share.into(),
     }
 }
 
@@ -61,6 +68,7 @@ mod tests {
             guard: false,
             min_rate: None,
             max_rate: None,
+            share: crate::config::Share::default(),
         };
         let fifo = |n| Discipline::limited(Kind::Fifo, Some(Limit::Packets(n)));
         let class = |n| Class { name: String::new(), matches: Match::default(), policy: fifo(n) };
@@ -68,7 +76,7 @@ mod tests {
         let classes = vec![class(8), class(9)];
         let strict = Policy { discipline: Kind::Strict.into(), classes, classifiers: vec![] };
         let bundles = [bundle("one", one), bundle("strict", strict)];
-        let plan = plan(&bundles, &Features::of(&["htb", "pfifo"])).unwrap();
+        let plan = plan(&bundles, None, &Features::of(&["htb", "pfifo"])).unwrap();
         let expected = "\
 qdisc fb0: htb
   filter bpf: by the longest prefix of the destination

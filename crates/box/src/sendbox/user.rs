@@ -8,7 +8,7 @@ use forebay_dataplane::{Frame, Framing, Packet, Pool};
 use forebay_queue::{Packet as _, Qdisc};
 use forebay_records::NotUnderstood;
 use forebay_system::clock;
-use forebay_units::Nanos;
+use forebay_units::{Nanos, Rate};
 use forebay_wire::{Frame as Parsed, fingerprint};
 
 use super::Start;
@@ -45,8 +45,17 @@ const LEAST_BUNDLES: usize = 64;
 
 /// Runs until a signal arrives.
 pub(super) fn run(start: Start<'_>, ports: Ports, end: WireEnd) -> Result<(), Error> {
-    let Start { role, outside, listen, bundles: configs, reloader, paths, signals, mut handed } =
-        start;
+    let Start {
+        role,
+        outside,
+        listen,
+        bundles: configs,
+        limit,
+        reloader,
+        paths,
+        signals,
+        mut handed,
+    } = start;
     let capacity = capacity(&configs) + ROOM;
     let room = LEAST_BUNDLES.max(2 * configs.len());
     let classifier = Classifier::new(configs.iter().enumerate());
@@ -65,6 +74,7 @@ pub(super) fn run(start: Start<'_>, ports: Ports, end: WireEnd) -> Result<(), Er
         classifier,
         bundles,
         reloader,
+        limit,
         capacity,
         room,
         logs: Logs::create(paths)?,
@@ -77,6 +87,8 @@ pub(super) fn run(start: Start<'_>, ports: Ports, end: WireEnd) -> Result<(), Er
     };
     let directions = [queues, Vec::new()];
     let mut forwarder = Forwarder::open(outside, ports, directions, capacity, packets)?;
+    let [outward, _] = forwarder.directions_mut();
+    sendbox.set_limit(clock::now(), outward);
     privileges::reduce(end.rights(), &[]);
     forwarder.say_ready();
     handed.report();
@@ -114,6 +126,8 @@ struct Sendbox {
     classifier: Classifier,
     bundles: Bundles,
     reloader: Reloader,
+    /// The common limit of all bundles.
+    limit: Option<Rate>,
     /// The number of packets for which the frames' memory has room.
     capacity: u64,
     /// The number of bundles for which there is room.
@@ -182,7 +196,9 @@ impl ForwardingHandler for Sendbox {
             let backlog = outward.queues()[number].backlog().bytes;
             let rate = self.bundles.tick(number, now, backlog, &mut self.logs);
             outward.set_rate(now, number, rate);
-            let keep = self.bundles.get(number).is_some_and(ControlledBundle::keeps_order);
+            // Below a common limit the bundle waits here, and its policy decides.
+            let keep = self.limit.is_none()
+                && self.bundles.get(number).is_some_and(ControlledBundle::keeps_order);
             outward.keep_order(number, keep);
         }
         let totals = |index| {
@@ -215,6 +231,14 @@ impl ForwardingHandler for Sendbox {
 }
 
 impl Sendbox {
+    /// Sets the common limit of the queues, and the part of each bundle. The queue of a removed
+    /// bundle keeps its part until it is empty.
+    fn set_limit(&self, now: Nanos, outward: &mut DirectionQueues) {
+        outward.set_limit(now, self.limit, |number| {
+            self.bundles.get(number).map(|bundle| bundle.config().share.into())
+        });
+    }
+
     /// Applies a file. Everything that may refuse it is asked before anything changes. The queue of
     /// a removed bundle stays until it is empty, at the last rate.
     fn change(
@@ -223,7 +247,8 @@ impl Sendbox {
         contents: Contents,
         outward: &mut Outward<'_>,
     ) -> Result<Words, Refused> {
-        let wanted = capacity(&contents.bundles);
+        let Contents { bundles, limit, .. } = contents;
+        let wanted = capacity(&bundles);
         if wanted > self.capacity {
             return Err(Refused::restart(format!(
                 "the queues could hold {wanted} packets, and the running process has memory for {}",
@@ -232,8 +257,7 @@ impl Sendbox {
         }
         let queues = outward.queues.queues();
         let is_free = |n: usize| queues.get(n).is_none_or(|queue| queue.backlog().packets == 0);
-        let Difference { steps, words } =
-            self.bundles.difference(contents.bundles, self.room, is_free)?;
+        let Difference { steps, words } = self.bundles.difference(bundles, self.room, is_free)?;
         let mut built = Vec::new();
         for step in &steps {
             match step {
@@ -257,6 +281,8 @@ impl Sendbox {
         }
         let bundles = self.bundles.all().iter();
         self.classifier = Classifier::new(bundles.map(|(number, b)| (number, b.config())));
-        Ok(Words::new(words, Vec::new()))
+        let before = std::mem::replace(&mut self.limit, limit);
+        self.set_limit(now, outward.queues);
+        Ok(Words::new(words, Vec::new()).with_limit(before, limit))
     }
 }

@@ -23,6 +23,7 @@ mod transfer;
 mod tunnel;
 #[path = "../../../dataplane/tests/tunnel/mod.rs"]
 mod tunnel_device;
+mod weights;
 
 use std::process::Command;
 

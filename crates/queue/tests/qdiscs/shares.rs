@@ -60,12 +60,8 @@ fn the_order_follows_start_tags() {
 fn five_members_of_weights_1_to_5_share_within_one_per_mille() {
     let shares: Vec<Share> = (1..=5).map(weight).collect();
     // Different lengths: shares are of bytes.
-    let sent = serve(
-        Rate::from_mbps(100),
-        &shares,
-        &[1_500, 64, 9_000, 600, 1_514],
-        Nanos::from_secs(10),
-    );
+    let sent =
+        serve(Rate::from_mbps(100), &shares, &[1_500, 64, 9_000, 600, 1_514], Nanos::from_secs(10));
     let total: u64 = sent.iter().sum();
     assert!((124_990_000..=125_040_000).contains(&total), "100 Mbit/s for 10 s: {total}");
     for (index, bytes) in sent.iter().enumerate() {
@@ -155,10 +151,7 @@ fn classes_divide_the_part_of_their_member() {
     // Of 10 Mbit/s the first member has 2.5, of which a class may have 0.5; the second 7.5, of
     // which a class is owed 3.
     let mut members = [
-        tree(vec![
-            Class { ceil: Some(Rate::from_bps(500_000)), ..class(9, None) },
-            class(1, None),
-        ]),
+        tree(vec![Class { ceil: Some(Rate::from_bps(500_000)), ..class(9, None) }, class(1, None)]),
         tree(vec![class(1, Some(3)), class(2, None)]),
     ];
     let mut all = Shares::new(Some(limit));

@@ -16,13 +16,15 @@ fn plan(bundles: &[&[Discipline]], kinds: &[&'static str]) -> Result<Plan, Error
             number,
             name: format!("b{number}"),
             classes: classes.to_vec(),
+            share: Share::default(),
         })
         .collect();
     Plan::new(&bundles, &Features::of(kinds))
 }
 
 fn class(id: Handle, shape: Shape, urgency: u32) -> Object {
-    Object::Class(Class { id, shape, urgency, quantum: Bytes(3_028) })
+    let (parent, quantum) = (id.qdisc(), Bytes(3_028));
+    Object::Class(Class { id, parent, shape, assured: None, urgency, quantum })
 }
 
 #[test]
@@ -89,6 +91,7 @@ fn a_running_tree_grows_within_its_room_and_keeps_its_leaves() {
         number,
         name: format!("b{number}"),
         classes: vec![discipline],
+        share: Share::default(),
     };
     let features = Features::of(HERE);
     let first = Plan::new(&[bundle(0, SFQ), bundle(1, FIFO)], &features).unwrap();
@@ -123,4 +126,39 @@ fn what_there_is_not_is_said() {
     assert!(said(&[&[FIFO]], &["pfifo"]).contains("discipline htb"));
     assert!(said(&[&[FIFO; 9]], STOCK).contains("9 classes"));
     assert!(said(&vec![&[FIFO][..]; 16_385], STOCK).contains("at most 16384"));
+}
+
+/// By hand: 3 of 100 Mbit/s are guaranteed to the second bundle, 97 are left for weights 1, 4, 5.
+#[test]
+fn bundles_have_their_parts_of_a_common_limit() {
+    let bundle = |number, weight, rate: Option<u64>| BundleQueues {
+        number,
+        name: format!("b{number}"),
+        classes: vec![FIFO],
+        share: Share { weight, rate: rate.map(Rate::from_mbps) },
+    };
+    let bundles = [bundle(0, 2, None), bundle(1, 8, Some(3)), bundle(2, 10, None)];
+    let limit = Rate::from_mbps(100);
+    let plan = Plan::limited(&bundles, Some(limit), &Features::of(HERE)).unwrap();
+    let expected = "\
+qdisc fb0: htb
+  filter bpf: by the longest prefix of the destination
+  class fb0:ffff: all bundles, at most 100.000 Mbit/s
+  class fb0:1: bundle b0, at the rate of its control loop, 9.700 Mbit/s assured
+    qdisc 1000: pfifo limit 1250 packets
+  class fb0:2: bundle b1, at the rate of its control loop, 41.800 Mbit/s assured
+    qdisc 1001: pfifo limit 1250 packets
+  class fb0:3: bundle b2, at the rate of its control loop, 48.500 Mbit/s assured
+    qdisc 1002: pfifo limit 1250 packets
+  direct: everything else, unshaped
+";
+    assert_eq!(plan.to_string(), expected);
+    let quanta = plan.objects.iter().filter_map(|object| match object {
+        Object::Class(class) => class.assured.map(|_| class.quantum.0),
+        _ => None,
+    });
+    assert_eq!(quanta.collect::<Vec<_>>(), [65_536, 262_144, 327_680]);
+    // A plan that follows keeps the limit.
+    let next = plan.next(&bundles[..1], &Features::of(HERE)).unwrap();
+    assert_eq!(next.limit(), Some(limit));
 }

@@ -122,6 +122,7 @@ pub(crate) fn plan(bundles: &[&[Discipline]]) -> Plan {
         .iter()
         .enumerate()
         .map(|(number, classes)| BundleQueues {
+            share: forebay_tc::Share::default(),
             number,
             name: format!("b{number}"),
             classes: classes.to_vec(),

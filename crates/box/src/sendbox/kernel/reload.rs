@@ -4,7 +4,7 @@ use std::os::fd::AsFd;
 
 use forebay_dataplane::kernel::MAX_PREFIXES;
 use forebay_tc::{Features, Programs};
-use forebay_units::Nanos;
+use forebay_units::{Nanos, Rate};
 use ipnet::IpNet;
 
 use super::{Sendbox, rules};
@@ -19,8 +19,13 @@ impl Sendbox {
         if self.damage.is_some() {
             return Err(Refused::later("the queues are being repaired"));
         }
-        let Contents { bundles, peers } = contents;
+        let Contents { bundles, peers, limit } = contents;
         check_lists(&bundles)?;
+        let before = self.tree.plan().limit();
+        if limit.is_some() != before.is_some() {
+            let what = "a common max_rate cannot come or go while packets wait in the queues";
+            return Err(Refused::restart(what));
+        }
         let receives = match &self.receivebox {
             Some(receivebox) => receivebox.difference(peers)?,
             None if peers.is_empty() => Difference::default(),
@@ -29,7 +34,7 @@ impl Sendbox {
         let is_free = |number| !self.leaving.iter().any(|queues| queues.number == number);
         let sends = self.bundles.difference(bundles, self.tree.plan().room(), is_free)?;
         let leaving = self.leaving.len();
-        if let Err(e) = self.change_tree(&sends.steps) {
+        if let Err(e) = self.change_tree(&sends.steps, limit) {
             self.leaving.truncate(leaving);
             return Err(e.into());
         }
@@ -43,22 +48,26 @@ impl Sendbox {
                 receivebox.refuse(bundle.name(), bundle.sessions());
             }
         }
-        Ok(Words::new(sends.words, receives.words))
+        Ok(Words::new(sends.words, receives.words).with_limit(before, limit))
     }
 
     /// Changes the queues. Those of removed bundles stay until they are empty.
-    fn change_tree(&mut self, steps: &[Step<BundleConfig>]) -> Result<(), Error> {
+    fn change_tree(
+        &mut self,
+        steps: &[Step<BundleConfig>],
+        limit: Option<Rate>,
+    ) -> Result<(), Error> {
         let mut all: Vec<_> = self
             .bundles
             .all()
             .iter()
             .map(|(number, bundle)| tree::queues(number, bundle.config()))
             .collect();
-        let mut differs = false;
+        let mut differs = limit != self.tree.plan().limit();
         for step in steps {
             match step {
                 Step::Add { number, config } => all.push(tree::queues(*number, config)),
-                Step::Change { number, config, parts } if parts.policy => {
+                Step::Change { number, config, parts } if parts.policy || parts.share => {
                     all.retain(|queues| queues.number != *number);
                     all.push(tree::queues(*number, config));
                 }
@@ -76,7 +85,7 @@ impl Sendbox {
         }
         all.extend(self.leaving.iter().cloned());
         all.sort_unstable_by_key(|queues| queues.number);
-        let plan = self.tree.plan().next(&all, &Features::probe()?)?;
+        let plan = self.tree.plan().next_limited(&all, limit, &Features::probe()?)?;
         let programs = Programs { bundles: self.classifier.as_fd() };
         for step in self.tree.change(plan, &programs)? {
             tracing::debug!("{step}");

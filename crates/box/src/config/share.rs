@@ -1,0 +1,114 @@
+use forebay_config::{ConfigError, RateValue, Source, Spanned};
+use forebay_units::Rate;
+
+use super::BundleConfig;
+
+/// The largest weight.
+const MAX_WEIGHT: u32 = 100;
+
+/// The part of a bundle in the common limit of all bundles, and its own limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// The weight by which bundles divide what is left beyond guaranteed rates.
+    pub weight: u32,
+    /// The guaranteed rate.
+    pub rate: Option<Rate>,
+    /// The rate that the bundle never exceeds, also without control.
+    pub ceil: Option<Rate>,
+}
+
+impl Default for Share {
+    fn default() -> Self {
+        Self { weight: 1, rate: None, ceil: None }
+    }
+}
+
+impl From<Share> for forebay_queue::Share {
+    fn from(share: Share) -> Self {
+        Self { weight: share.weight, rate: share.rate }
+    }
+}
+
+impl From<Share> for forebay_tc::Share {
+    fn from(share: Share) -> Self {
+        Self { weight: share.weight, rate: share.rate }
+    }
+}
+
+/// The keys of a bundle's share as they are written.
+#[derive(Debug)]
+pub(super) struct ShareKeys {
+    pub(super) weight: Option<Spanned<u32>>,
+    pub(super) rate: Option<Spanned<RateValue>>,
+    pub(super) ceil: Option<Spanned<RateValue>>,
+}
+
+impl ShareKeys {
+    /// Checks the keys of the table `of`, whose bundle has `limit` in common with others.
+    pub(super) fn check(
+        self,
+        source: &Source,
+        of: &str,
+        limit: Option<Rate>,
+    ) -> Result<Share, ConfigError> {
+        let Self { weight, rate, ceil } = self;
+        let key = |key: &str| format!("{of}.{key}");
+        let value = |rate: &Option<Spanned<RateValue>>| rate.as_ref().map(|r| r.get_ref().0);
+        if let Some(weight) = &weight
+            && !(1..=MAX_WEIGHT).contains(weight.get_ref())
+        {
+            let message = format!("{} is no weight: 1 to {MAX_WEIGHT}", weight.get_ref());
+            return Err(source.error_at(weight.span(), key("weight"), message));
+        }
+        for (name, given) in [("rate", &rate), ("ceil", &ceil)] {
+            if let Some(zero) = given.as_ref().filter(|r| r.get_ref().0 == Rate::ZERO) {
+                let message = match name {
+                    "rate" => "a rate of zero guarantees nothing: remove it",
+                    _ => "a rate of zero stops the bundle",
+                };
+                return Err(source.error_at(zero.span(), key(name), message));
+            }
+        }
+        if limit.is_none() {
+            let table = if of == "peer" { "site" } else { "sendbox" };
+            let message = format!("divides a common limit: set max_rate in [{table}]");
+            let given = [
+                ("weight", weight.as_ref().map(Spanned::span)),
+                ("rate", rate.as_ref().map(Spanned::span)),
+            ];
+            if let Some((name, Some(span))) = given.into_iter().find(|(_, span)| span.is_some()) {
+                return Err(source.error_at(span, key(name), message));
+            }
+        }
+        if let (Some(given), Some(most)) = (&rate, value(&ceil))
+            && given.get_ref().0 > most
+        {
+            let message = format!("is above ceil ({most})");
+            return Err(source.error_at(given.span(), key("rate"), message));
+        }
+        Ok(Share {
+            weight: weight.map_or(1, Spanned::into_inner),
+            rate: value(&rate),
+            ceil: value(&ceil),
+        })
+    }
+}
+
+/// Checks the common limit `max_rate` of the table `of`, of which `bundles` have guarantees.
+pub(super) fn check_limit(
+    source: &Source,
+    of: &str,
+    max_rate: Option<&Spanned<RateValue>>,
+    bundles: &[BundleConfig],
+) -> Result<(), ConfigError> {
+    let Some(given) = max_rate else { return Ok(()) };
+    let limit = given.get_ref().0;
+    let guaranteed = bundles.iter().filter_map(|b| b.share.rate).map(Rate::as_bps);
+    let sum = Rate::from_bps(guaranteed.fold(0, u64::saturating_add));
+    let message = match limit {
+        Rate::ZERO => "a rate of zero stops all bundles".to_owned(),
+        _ if sum > limit => format!("is below the sum of all guaranteed rates ({sum})"),
+        _ => return Ok(()),
+    };
+    Err(source.error_at(given.span(), format!("{of}.max_rate"), message))
+}

@@ -1,0 +1,171 @@
+//! Five peers of weights 1 to 5 below a common limit, over both dataplanes, and a change of the
+//! weights while their queues are full.
+
+use forebay_records::Status;
+
+use crate::common::Dir;
+use crate::namespace::{Namespace, has_root, run};
+use crate::sites::{PROGRAM, Process, until};
+use crate::transfer::Transfers;
+
+/// The addresses of the peers' hosts.
+const HOSTS: [&str; 5] = ["10.9.9.11", "10.9.9.12", "10.9.9.13", "10.9.9.14", "10.9.9.15"];
+/// The bytes of all bundles in a measurement, about three seconds of the common limit.
+const MEASURED: u64 = 12_000_000;
+
+/// Hosts of a site, its box, and the hosts of all peers.
+struct Net {
+    from: Namespace,
+    router: Namespace,
+    to: Namespace,
+    dir: Dir,
+}
+
+impl Net {
+    /// Without `routed`, the box is a wire between two ports.
+    fn new(name: &str, routed: bool) -> Self {
+        let id = std::process::id();
+        let [from, router, to] =
+            ["a", "r", "b"].map(|n| Namespace::new(format!("fb-{name}{id}-{n}")));
+        for (place, port) in [(&from, "fb-in"), (&to, "fb-out")] {
+            let (place, router) = (&place.0, &router.0);
+            run(&format!("ip -n {place} link add eth0 type veth peer name {port} netns {router}"));
+            run(&format!("ip -n {place} link set eth0 up"));
+            run(&format!("ip -n {router} link set {port} up"));
+            // Over the kernel's queues super-packets stay.
+            if !routed {
+                let off = "tso off gso off gro off tx off rx off";
+                run(&format!("ip netns exec {place} ethtool -K eth0 {off}"));
+                run(&format!("ip netns exec {router} ethtool -K {port} {off}"));
+            }
+        }
+        let add = |place: &Namespace, device: &str, address: &str| {
+            run(&format!("ip -n {} address add {address} dev {device}", place.0));
+        };
+        HOSTS.iter().for_each(|host| add(&to, "eth0", &format!("{host}/24")));
+        run(&format!("ip -n {} link set lo up", router.0));
+        if routed {
+            add(&from, "eth0", "10.9.1.2/24");
+            add(&router, "fb-in", "10.9.1.1/24");
+            add(&router, "fb-out", "10.9.9.1/24");
+            run(&format!("ip netns exec {} sysctl -qw net.ipv4.ip_forward=1", router.0));
+            run(&format!("ip -n {} route add default via 10.9.1.1", from.0));
+            run(&format!("ip -n {} route add default via 10.9.9.1", to.0));
+        } else {
+            add(&from, "eth0", "10.9.9.2/24");
+            add(&router, "lo", "10.9.9.1/32");
+        }
+        let dir = Dir::new(name);
+        for peer in 1..=5 {
+            run(&format!("{PROGRAM} keygen {}/{peer}.key", dir.0.display()));
+        }
+        Self { from, router, to, dir }
+    }
+
+    /// Writes a file with `head`, and a table `of` for each peer with its weight.
+    fn write(&self, head: &str, of: &str, address: &str, weights: [u32; 5]) -> String {
+        let mut text = head.to_owned();
+        for (peer, (host, weight)) in (1..).zip(HOSTS.iter().zip(weights)) {
+            let id = if of == "bundle" { format!("id = {peer}\n") } else { String::new() };
+            text += &format!(
+                "[[{of}]]\nname = \"p{peer}\"\n{id}prefixes = [\"{host}/32\"]\n\
+                 {address} = \"{host}:28316\"\nkey_file = \"{peer}.key\"\nweight = {weight}\n"
+            );
+        }
+        self.dir.file("box.toml", &text, 0o644).display().to_string()
+    }
+
+    fn ask(&self, command: &str) -> String {
+        run(&format!("ip netns exec {} {PROGRAM} {command}", self.router.0))
+    }
+
+    /// The bytes that each bundle has sent.
+    fn sent(&self) -> Vec<u64> {
+        let all: Vec<Status> = serde_json::from_str(&self.ask("status --json")).unwrap();
+        let [status] = all.as_slice() else { panic!("one process: {}", all.len()) };
+        status.sends.iter().map(|send| send.bytes).collect()
+    }
+
+    /// Waits until all bundles together have sent `bytes` more, and returns what each sent.
+    fn sent_within(&self, bytes: u64) -> Vec<u64> {
+        let before = self.sent();
+        let mut sent = Vec::new();
+        until("the bundles send", || {
+            sent = self.sent().iter().zip(&before).map(|(now, then)| now - then).collect();
+            sent.iter().sum::<u64>() >= bytes
+        });
+        sent
+    }
+
+    /// Checks that the bundles share as `weights` say, within 3 %.
+    fn check(&self, weights: [u32; 5]) {
+        // The queues fill, or adjust to other weights.
+        self.sent_within(MEASURED / 2);
+        let sent = self.sent_within(MEASURED);
+        let total = sent.iter().sum::<u64>() as f64;
+        let of_all = f64::from(weights.iter().sum::<u32>());
+        let ratios: Vec<f64> = sent
+            .iter()
+            .zip(weights)
+            .map(|(bytes, weight)| *bytes as f64 / total / (f64::from(weight) / of_all))
+            .collect();
+        eprintln!("weights {weights:?}: share by weight {ratios:.4?}");
+        assert!(ratios.iter().all(|r| (r - 1.0).abs() < 0.03), "{weights:?}: {ratios:?}, {sent:?}");
+    }
+
+    /// Runs a box and changes its file, whose head, tables and addresses are given.
+    fn run(&self, role: &str, head: &str, of: &str, address: &str) {
+        let weights = [1, 2, 3, 4, 5];
+        let file = self.write(head, of, address, weights);
+        let valid = self.ask(&format!("check {file}"));
+        assert!(valid.contains("valid"), "{valid}");
+        let log = self.dir.0.join("log");
+        let mut process = Process::start(&self.router, &[role, "--config", &file], "", &log);
+        let all = HOSTS.map(|host| Transfers::between(&self.from, &self.to, host, 3));
+        self.check(weights);
+        let reversed = [5, 4, 3, 2, 1];
+        self.write(&head.replace("32 Mbit/s", "40 Mbit/s"), of, address, reversed);
+        let applied = self.ask("reload");
+        for text in ["max_rate of all: 32.000 Mbit/s to 40.000 Mbit/s", "p1: weight 1 to 5"] {
+            assert!(applied.contains(text), "{text}: {applied}");
+        }
+        self.check(reversed);
+        all.iter().for_each(Transfers::go_on);
+        // A guarantee above the limit is refused, and nothing changes.
+        let text = std::fs::read_to_string(&file).unwrap();
+        self.dir.file("box.toml", &format!("{text}rate = \"41 Mbit/s\"\n"), 0o644);
+        let refused = std::process::Command::new("ip")
+            .args(["netns", "exec", &self.router.0, PROGRAM, "reload"])
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&refused.stderr);
+        assert!(!refused.status.success() && said.contains("guaranteed"), "{refused:?}");
+        self.check(reversed);
+        process.signal(libc::SIGTERM);
+        for transfers in all {
+            transfers.end();
+        }
+    }
+}
+
+#[test]
+fn five_peers_share_a_common_limit_by_weight_over_the_kernels_queues() {
+    if !has_root() {
+        return;
+    }
+    let net = Net::new("kw", true);
+    let head = "[site]\ninterface = \"fb-out\"\nlisten = \"10.9.9.1:28316\"\n\
+                max_rate = \"32 Mbit/s\"\n";
+    net.run("site", head, "peer", "address");
+}
+
+#[test]
+fn five_bundles_share_a_common_limit_by_weight_in_user_space() {
+    if !has_root() {
+        return;
+    }
+    let net = Net::new("uw", false);
+    let head = "[sendbox]\ninside = \"fb-in\"\noutside = \"fb-out\"\n\
+                listen = \"10.9.9.1:28316\"\nmax_rate = \"32 Mbit/s\"\n";
+    net.run("sendbox", head, "bundle", "receivebox");
+}
