@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use forebay_box::config::{
-    BundleConfig, Dataplane, LinkConfig, Method, ReceiveboxConfig, SendboxConfig, SiteConfig,
+    Dataplane, LinkConfig, Method, ReceiveboxConfig, SendboxConfig, SiteConfig,
 };
 use forebay_box::{Error, sendbox};
 use forebay_config::{Configuration, load};

@@ -2,7 +2,7 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use forebay_config::{Limit, parse};
+use forebay_config::{Limit, RateValue, parse};
 use forebay_control::{ControllerKind, Detection};
 use forebay_discipline::{Discipline, Kind, Profile, QueueOwner, Settings};
 use forebay_tc::Features;
@@ -10,6 +10,7 @@ use forebay_units::{Bytes, Nanos, Rate};
 use serde::Deserialize;
 
 use super::bundle::{BundleTable, check_distinct};
+use super::share::check_limit;
 use super::*;
 
 /// A directory with a key, gone when the test is over.
@@ -567,4 +568,69 @@ fn a_receiveboxs_bundle_without_sources_is_warned_about() {
     let warnings = config.warnings();
     assert_eq!(warnings.len(), 1, "{warnings:?}");
     assert!(warnings[0].starts_with("bundle open: without `sources`"), "{warnings:?}");
+}
+
+/// Reads bundles below a common limit of 10 Mbit/s, if `limited`.
+fn shared(dir: &Dir, text: &str, limited: bool) -> Result<Vec<Share>, String> {
+    #[derive(Deserialize)]
+    struct Limited {
+        max_rate: Spanned<RateValue>,
+        bundle: Vec<BundleTable>,
+    }
+    let listen: SocketAddr = "10.0.0.1:28316".parse().unwrap();
+    let read = || -> Result<Vec<_>, ConfigError> {
+        let text = format!("max_rate = \"10 Mbit/s\"\n{text}");
+        let (file, source) = parse::<Limited>(&dir.0.join("x.toml"), text)?;
+        let limit = limited.then_some(file.max_rate.get_ref().0);
+        let check =
+            |b: BundleTable| b.check(&source, "bundle", listen, &QueueOwner::Forebay, limit);
+        let bundles = file.bundle.into_iter().map(check).collect::<Result<Vec<_>, _>>()?;
+        check_limit(&source, "sendbox", Some(&file.max_rate), &bundles)?;
+        Ok(bundles.into_iter().map(|bundle| bundle.share).collect())
+    };
+    read().map_err(|e| e.to_string().replace(&format!("{}/", dir.0.display()), ""))
+}
+
+#[test]
+fn shares_of_a_common_limit_are_read_and_must_fit() {
+    let dir = Dir::new("shares");
+    let with = |keys: &str, limited| shared(&dir, &format!("{BUNDLE}{keys}"), limited);
+    let mbps = |n| Some(Rate::from_mbps(n));
+    assert_eq!(with("", true).unwrap(), [Share::default()]);
+    let all = with("weight = 100\nrate = \"10 Mbit/s\"\nceil = \"10 Mbit/s\"\n", true).unwrap();
+    assert_eq!(all, [Share { weight: 100, rate: mbps(10), ceil: mbps(10) }]);
+    let alone = with("ceil = \"3 Mbit/s\"\n", false).unwrap();
+    assert_eq!(alone, [Share { ceil: mbps(3), ..Share::default() }]);
+    for (keys, limited, expected) in [
+        ("weight = 0\n", true, "8: bundle.weight: 0 is no weight: 1 to 100"),
+        ("weight = 101\n", true, "8: bundle.weight: 101 is no weight: 1 to 100"),
+        (
+            "weight = 2\n",
+            false,
+            "8: bundle.weight: divides a common limit: set max_rate in [sendbox]",
+        ),
+        (
+            "rate = \"1 Mbit/s\"\n",
+            false,
+            "8: bundle.rate: divides a common limit: set max_rate in [sendbox]",
+        ),
+        (
+            "rate = \"0 bit/s\"\n",
+            true,
+            "8: bundle.rate: a rate of zero guarantees nothing: remove it",
+        ),
+        ("ceil = \"0 bit/s\"\n", true, "8: bundle.ceil: a rate of zero stops the bundle"),
+        (
+            "rate = \"5 Mbit/s\"\nceil = \"4 Mbit/s\"\n",
+            true,
+            "8: bundle.rate: is above ceil (4.000 Mbit/s)",
+        ),
+        (
+            "rate = \"11 Mbit/s\"\n",
+            true,
+            "1: sendbox.max_rate: is below the sum of all guaranteed rates (11.000 Mbit/s)",
+        ),
+    ] {
+        assert_eq!(with(keys, limited).unwrap_err(), format!("x.toml:{expected}"));
+    }
 }

@@ -184,6 +184,7 @@ mod tests {
             guard: false,
             min_rate: None,
             max_rate: None,
+            share: crate::config::Share::default(),
         }
     }
 
