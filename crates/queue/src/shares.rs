@@ -6,7 +6,7 @@
 //! start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996): the member with the least start
 //! tag is next, and a packet of length `l` moves the tag of a member of weight `w` by `l / w`.
 //!
-//! - It is work conserving: if a member is ready and the common limit allows a packet, it names one.
+//! - It is work conserving: it names a ready member whenever the common limit allows a packet.
 //! - The guaranteed service does not count against the weight, so a member that has packets all the
 //!   time gets its guaranteed rate and its part of what is left.
 //! - A member that was idle gets no credit for that time: it starts at the present virtual time.
