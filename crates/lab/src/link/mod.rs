@@ -2,9 +2,9 @@
 //!
 //! Frames from the left and from the ports of other senders share a bottleneck queue, or one of
 //! several parallel ones, and leave on the right after the propagation delay. Frames from the right
-//! are only delayed. The queue is one of this project or of the kernel. The simulator's code decides
-//! when a packet leaves and arrives, or that the wire loses it. The link records the fate of each
-//! packet; the estimates of the boxes are compared with this record.
+//! are only delayed. The queue is one of this project or of the kernel. The simulator's code
+//! decides when a packet leaves and arrives, or that the wire loses it. The link records the fate
+//! of each packet; the estimates of the boxes are compared with this record.
 
 mod bottleneck;
 mod bottleneck_queue;
