@@ -2,8 +2,9 @@
 //!
 //! No signal of the path tells a bundle beside which another bundle lowers its rate from a bundle
 //! beside other people's traffic that lowers its rate. So the receivebox says in its feedback what
-//! its other bundles receive, and the guards of the bundles do not test against each other. A
-//! sendbox knows the same of its bundles towards other sites, since their feedback says it.
+//! its other bundles receive, and the guards of the bundles do not test against each other.
+//!
+//! A sendbox knows the same of its bundles towards other sites, since their feedback says it.
 
 use alloc::vec;
 use alloc::vec::Vec;

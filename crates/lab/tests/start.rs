@@ -57,6 +57,7 @@ fn a_standing_queue_of_seconds_is_drained_after_a_start() {
     for queue in [1, 5, 12] {
         let (run, start) = run(queue, 50, 3 * queue + 8);
         let after = known_after(&run, start, 50);
+        eprintln!("{queue} s of queue: the minimum RTT is right after {after:.1?} s");
         let most = 2.2 * queue as f64 + 1.5;
         assert!(after.is_some_and(|s| s < most), "{queue} s of queue: {after:?}");
     }

@@ -25,13 +25,14 @@
 //!
 //! [`backpressure`] is for queues inside hosts: instead of dropping, a full qdisc pauses its
 //! sources. [`egress`] is an engine that schedules a million flows, each of which keeps its packets
-//! until its turn. [`ffs`] contains the integer priority queues that both use. [`Shares`] decides
-//! which of several queues sends next under a common limit.
+//! until its turn. [`ffs`] contains the integer priority queues that both use.
+//!
+//! [`Shares`] decides which of several queues sends next under a common limit.
 //!
 //! Every queue is bounded, and every flow table is allocated at construction with a fixed size.
 //! Packet storage grows on demand up to the queue's limit and is then reused. Once a qdisc has
-//! reached its highest backlog, neither `enqueue` nor `dequeue` allocates, except in a [`Weighted`]
-//! of many classes, whose order is a tree.
+//! reached its highest backlog, neither `enqueue` nor `dequeue` allocates.
+//! A [`Weighted`] of many classes is the exception, since their order is a tree.
 #![no_std]
 #![forbid(unsafe_code)]
 

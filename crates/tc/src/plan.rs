@@ -202,7 +202,9 @@ impl Plan {
     }
 
     /// Plans the tree that follows this one while the sendbox runs: bundles keep their numbers, and
-    /// the parts of bundles that did not change stay as they are, as does the common limit.
+    /// the parts of bundles that did not change stay as they are.
+    ///
+    /// The common limit stays too.
     ///
     /// # Errors
     /// As [`Self::next_limited`].

@@ -39,7 +39,7 @@ const TICK: Nanos = Nanos::from_millis(10);
 /// Runs a sendbox until SIGTERM or SIGINT. SIGHUP reads `file`, which `config` is from, again.
 ///
 /// When it forwards, or when the kernel's queues are set up, it prints a line of JSON on standard
-/// output. In user space, `end` says what becomes of the wire at an orderly end.
+/// output. `end` says what becomes of a wire in user space at an orderly end.
 ///
 /// # Errors
 /// If the set-up fails, which leaves everything as it was; if an interface is removed or its MTU
@@ -70,13 +70,12 @@ pub fn run(
 pub fn run_site(config: SiteConfig, file: &Path, paths: &LogPaths) -> Result<(), Error> {
     let reloader = Reloader::new(file, &config);
     let SiteConfig { interface, foreign, listen, bundles, peers, limit } = config;
+    let mut handed = Handed::take("site", &interface.name);
     if bundles.is_empty() {
         let config = ReceiveboxConfig { interface, listen, peers };
-        let handed = Handed::take("site", &config.interface.name);
         return receivebox::run_alone("site", config, reloader, handed);
     }
     let signals = Signals::block_with_reload().map_err(Error::Signals)?;
-    let mut handed = Handed::take("site", &interface.name);
     let receivebox = match peers.is_empty() {
         true => None,
         false => Some(Receivebox::attach(interface.clone(), peers, &mut handed)?),

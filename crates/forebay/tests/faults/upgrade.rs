@@ -90,8 +90,8 @@ fn an_upgrade_keeps_queues_rates_and_sessions_over_the_kernels_queues() {
     let unlimited = pair.sites.unlimited() - unlimited;
     let passed = probe.end();
     eprintln!(
-        "kernel: three upgrades, {stall:.1?} at most in a transfer ({before:.1?} before), {dropped} packets dropped, \
-         {unlimited} passed without a class, {} datagrams lost",
+        "kernel: three upgrades, {stall:.1?} at most in a transfer ({before:.1?} before), {dropped} \
+         packets dropped, {unlimited} passed without a class, {} datagrams lost",
         passed.lost()
     );
     transfers.go_on();

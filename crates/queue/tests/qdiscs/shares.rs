@@ -189,7 +189,10 @@ proptest! {
     /// Members that always have packets get what a fluid would, to within a few packets.
     #[test]
     fn shares_are_those_of_a_fluid(
-        members in prop::collection::vec((1u32..=100, prop::option::of(1u64..=100), 256u64..=1_514), 1..8),
+        members in prop::collection::vec(
+            (1u32..=100, prop::option::of(1u64..=100), 256u64..=1_514),
+            1..8,
+        ),
         mbps in 10u64..=50,
     ) {
         let limit = Rate::from_mbps(mbps);
@@ -220,7 +223,10 @@ proptest! {
     /// nobody who is not ready is named.
     #[test]
     fn it_is_work_conserving_and_keeps_the_limit(
-        steps in prop::collection::vec((0usize..5, any::<bool>(), 64u64..=9_000, 0u64..400), 1..400),
+        steps in prop::collection::vec(
+            (0usize..5, any::<bool>(), 64u64..=9_000, 0u64..400),
+            1..400,
+        ),
     ) {
         let limit = Rate::from_mbps(80);
         let mut all = Shares::new(Some(limit));
