@@ -3,6 +3,7 @@
 use std::fmt::{self, Write as _};
 use std::fs;
 use std::io;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use crate::family::Family;
@@ -162,11 +163,10 @@ impl Cell {
         (self.rtt * 1e-3 * 20.0).clamp(3.0, 10.0).min(self.duration()).ceil()
     }
 
-    /// Returns the scenario file, with the seeds 1 to `seeds`. Without `guard`, Forebay's bundles
-    /// have none.
-    pub fn scenario(&self, seeds: u32, guard: bool) -> String {
+    /// Returns the scenario file. Without `guard`, Forebay's bundles have none.
+    pub fn scenario(&self, seeds: RangeInclusive<u32>, guard: bool) -> String {
         let mut text = String::new();
-        let seeds: Vec<String> = (1..=seeds).map(|seed| seed.to_string()).collect();
+        let seeds: Vec<String> = seeds.map(|seed| seed.to_string()).collect();
         let policy = self.policy.name();
         // Both queues hold the same: a second of the path, and no less than flows need.
         let packets = self.packets_per_second().clamp(200.0, 10_000.0) as u32;
@@ -214,7 +214,12 @@ impl Cell {
     ///
     /// # Errors
     /// What the system says.
-    pub fn write(&self, dir: &Path, seeds: u32, guard: bool) -> io::Result<PathBuf> {
+    pub fn write(
+        &self,
+        dir: &Path,
+        seeds: RangeInclusive<u32>,
+        guard: bool,
+    ) -> io::Result<PathBuf> {
         if let Some(trace) = &self.trace {
             let mut lines = String::new();
             for time in trace {

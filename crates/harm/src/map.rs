@@ -3,6 +3,7 @@
 use std::fs;
 use std::io;
 use std::num::NonZeroUsize;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use forebay_config::ConfigError;
@@ -26,8 +27,11 @@ const ARMS: usize = 4;
 pub struct Options {
     /// The seed that paths are drawn with.
     pub seed: u64,
-    /// The seeds of each cell's runs are 1 to this.
+    /// The seeds of each cell's first runs are 1 to this.
     pub seeds: u32,
+    /// A cell whose first runs look worse runs again with this many further seeds, which decide;
+    /// with 0 the first runs decide.
+    pub confirm: u32,
     /// Whether Forebay's bundles have a guard.
     pub guard: bool,
     /// Where the scenarios of the cells are written.
@@ -41,6 +45,8 @@ pub struct Options {
 pub struct Judged {
     /// The path with its traffic.
     pub cell: Cell,
+    /// The seeds of the runs that the figures are of.
+    pub seeds: RangeInclusive<u32>,
     /// The figures without a box.
     pub status_quo: Figures,
     /// The figures of the control run: without a box, and with room for one packet more.
@@ -62,8 +68,10 @@ pub struct Judged {
 pub struct HarmMap {
     /// The seed that paths were drawn with.
     pub seed: u64,
-    /// How many seeds each cell was run with.
+    /// How many seeds each cell was first run with.
     pub seeds: u32,
+    /// How many further seeds decided on a cell that looked worse.
+    pub confirm: u32,
     /// The engine's name.
     pub engine: String,
     /// The judged paths in the order of their numbers.
@@ -99,35 +107,73 @@ pub fn run(
     options: &Options,
     interrupt: &Interrupt,
 ) -> Result<HarmMap, HarmError> {
-    let write = |source| HarmError::Write { path: options.cells.clone(), source };
-    fs::create_dir_all(&options.cells).map_err(write)?;
     let mut judged = Vec::with_capacity(cells.len());
     for part in cells.chunks(TOGETHER) {
-        let mut whole: Option<Experiment> = None;
-        for cell in part {
-            let file = cell.write(&options.cells, options.seeds, options.guard).map_err(write)?;
-            let one = scenario::load(&file)?;
-            match &mut whole {
-                None => whole = Some(one),
-                Some(whole) => whole.cells.extend(one.cells),
-            }
+        let mut part = look(engine, part, 1..=options.seeds, options, interrupt)?;
+        if options.confirm > 0 {
+            confirm(engine, &mut part, options, interrupt)?;
         }
-        let Some(experiment) = whole else { break };
-        let run_options = runner::Options { jobs: options.jobs, ..runner::Options::default() };
-        let (runs, result) =
-            runner::run_for(engine, &experiment, run_options, interrupt, &|job, run| {
-                OfRun::new(job.scenario, run)
-            });
-        result?;
-        let each = ARMS * options.seeds as usize;
-        judged.extend(part.iter().zip(runs.chunks(each)).map(|(cell, runs)| judge(cell, runs)));
+        judged.extend(part);
     }
     let engine = engine.name().to_owned();
-    Ok(HarmMap { seed: options.seed, seeds: options.seeds, engine, cells: judged })
+    let &Options { seed, seeds, confirm, .. } = options;
+    Ok(HarmMap { seed, seeds, confirm, engine, cells: judged })
+}
+
+/// Judges the cells anew that look worse, by runs with further seeds.
+///
+/// A queue amplifies small differences, so that among many cells a few seeds find some that are
+/// worse by chance, with Forebay and between two runs without a box alike. Both are repeated. The
+/// first runs do not count again: they were chosen for what they show.
+fn confirm(
+    engine: &dyn Engine,
+    part: &mut [Judged],
+    options: &Options,
+    interrupt: &Interrupt,
+) -> Result<(), HarmError> {
+    let mut doubtful: Vec<_> =
+        part.iter_mut().filter(|c| c.verdict.is_worse() || c.control_worse).collect();
+    let cells: Vec<_> = doubtful.iter().map(|c| c.cell.clone()).collect();
+    let seeds = options.seeds + 1..=options.seeds + options.confirm;
+    let again = look(engine, &cells, seeds, options, interrupt)?;
+    for (first, again) in doubtful.iter_mut().zip(again) {
+        **first = again;
+    }
+    Ok(())
+}
+
+/// Runs `cells` with each of `seeds` and judges them.
+fn look(
+    engine: &dyn Engine,
+    cells: &[Cell],
+    seeds: RangeInclusive<u32>,
+    options: &Options,
+    interrupt: &Interrupt,
+) -> Result<Vec<Judged>, HarmError> {
+    let write = |source| HarmError::Write { path: options.cells.clone(), source };
+    fs::create_dir_all(&options.cells).map_err(write)?;
+    let mut whole: Option<Experiment> = None;
+    for cell in cells {
+        let file = cell.write(&options.cells, seeds.clone(), options.guard).map_err(write)?;
+        let one = scenario::load(&file)?;
+        match &mut whole {
+            None => whole = Some(one),
+            Some(whole) => whole.cells.extend(one.cells),
+        }
+    }
+    let Some(experiment) = whole else { return Ok(Vec::new()) };
+    let run_options = runner::Options { jobs: options.jobs, ..runner::Options::default() };
+    let (runs, result) =
+        runner::run_for(engine, &experiment, run_options, interrupt, &|job, run| {
+            OfRun::new(job.scenario, run)
+        });
+    result?;
+    let each = ARMS * seeds.clone().count();
+    Ok(cells.iter().zip(runs.chunks(each)).map(|(cell, runs)| judge(cell, &seeds, runs)).collect())
 }
 
 /// `runs` are those of one cell: four arms for each seed.
-fn judge(cell: &Cell, runs: &[OfRun]) -> Judged {
+fn judge(cell: &Cell, seeds: &RangeInclusive<u32>, runs: &[OfRun]) -> Judged {
     let arm = |n: usize| -> Vec<OfRun> { runs.iter().skip(n).step_by(ARMS).cloned().collect() };
     let figures = |n| Figures::pooled(&arm(n));
     let (status_quo, control, in_network, forebay) =
@@ -137,6 +183,7 @@ fn judge(cell: &Cell, runs: &[OfRun]) -> Judged {
         control_worse: !worse(&status_quo, &control, cell.shared).is_empty(),
         decisions: runs.get(ARMS - 1).map(|run| run.decisions.clone()).unwrap_or_default(),
         cell: cell.clone(),
+        seeds: seeds.clone(),
         status_quo,
         control,
         in_network,
@@ -181,6 +228,7 @@ impl HarmMap {
         serde_json::to_string_pretty(&MapJson {
             seed: self.seed,
             seeds: self.seeds,
+            confirm: self.confirm,
             engine: &self.engine,
             worse: self.worse(),
             worse_by_chance: self.worse_by_chance(),
@@ -195,6 +243,7 @@ impl HarmMap {
 struct MapJson<'a> {
     seed: u64,
     seeds: u32,
+    confirm: u32,
     engine: &'a str,
     worse: usize,
     worse_by_chance: usize,
@@ -209,6 +258,7 @@ struct CellJson<'a> {
     family: &'static str,
     file: String,
     what: String,
+    seeds: [u32; 2],
     rate_mbps: f64,
     rtt_ms: f64,
     worse: bool,
@@ -225,6 +275,7 @@ impl<'a> CellJson<'a> {
     fn of(judged: &'a Judged) -> Self {
         let Judged {
             cell,
+            seeds,
             status_quo,
             control,
             in_network,
@@ -238,6 +289,7 @@ impl<'a> CellJson<'a> {
             family: cell.family.name(),
             file: cell.file_name(),
             what: cell.to_string(),
+            seeds: [*seeds.start(), *seeds.end()],
             rate_mbps: cell.rate,
             rtt_ms: cell.rtt,
             worse: verdict.is_worse(),

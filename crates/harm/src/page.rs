@@ -22,6 +22,7 @@ const EVENTS: usize = 5;
 pub(crate) fn write(map: &HarmMap, command: &str) -> String {
     let mut page = String::new();
     let total = map.cells.len();
+    let looks = looks(map);
     let share = |n: usize| 100.0 * n as f64 / total.max(1) as f64;
     // Writing to a string cannot fail.
     let _ = write!(
@@ -32,7 +33,8 @@ pub(crate) fn write(map: &HarmMap, command: &str) -> String {
          {} more are worse than one of two runs without a box, and not than the other: that is \
          chance.\n\
          {} more are worse, and are so with the same policy at the bottleneck itself too.\n\
-         Between the two runs without a box, {} cells are worse.\n\n\
+         Between the two runs without a box, {} cells are worse.\n\
+         {looks}\n\n\
          The map was made by `{command}`.\n\
          Run a cell again with `forebay lab run {CELLS}/NAME.toml --engine {}`.\n\n\
          A cell is worse if one of these holds, compared with two runs of the same path without a \
@@ -89,6 +91,19 @@ pub(crate) fn write(map: &HarmMap, command: &str) -> String {
         }
     }
     page
+}
+
+/// How many seeds decide on a cell.
+fn looks(map: &HarmMap) -> String {
+    let (first, again) = (map.seeds, map.confirm);
+    if again == 0 {
+        return format!("Each cell ran with {first} seeds.");
+    }
+    let repeated = map.cells.iter().filter(|c| *c.seeds.start() > 1).count();
+    format!(
+        "Each cell ran with {first} seeds. In {repeated} cells Forebay or the second run without a \
+         box looked worse. These ran with {again} further seeds, which decide."
+    )
 }
 
 fn row(page: &mut String, judged: &Judged) {

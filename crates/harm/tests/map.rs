@@ -17,8 +17,13 @@ fn cells(families: &[Family], each: usize) -> Vec<Cell> {
 }
 
 fn map(name: &str, cells: Vec<Cell>, guard: bool) -> HarmMap {
+    confirmed(name, cells, guard, 0)
+}
+
+fn confirmed(name: &str, cells: Vec<Cell>, guard: bool, confirm: u32) -> HarmMap {
     let dir = std::env::temp_dir().join(format!("fb-harm-{name}-{}", std::process::id()));
-    let options = Options { seed: 1, seeds: 1, guard, cells: dir.join("cells"), jobs: None };
+    let cells_dir = dir.join("cells");
+    let options = Options { seed: 1, seeds: 1, confirm, guard, cells: cells_dir, jobs: None };
     let map = run(&Sim, cells, &options, &Interrupt::default()).unwrap();
     map.write(&dir, "forebay lab harm").unwrap();
     let page = fs::read_to_string(dir.join("harm.md")).unwrap();
@@ -39,6 +44,21 @@ fn a_map_repeats_exactly() {
     let draw = || cells(&[Family::Bursts, Family::Elastic], 1);
     let json = |name| map(name, draw(), false).json().unwrap();
     assert_eq!(json("a"), json("b"));
+}
+
+#[test]
+fn a_cell_that_looks_worse_is_judged_by_further_seeds() {
+    let draw = || cells(&[Family::Thin, Family::Bursts], 1);
+    let first = map("first", draw(), false);
+    let looks_worse: Vec<_> =
+        first.cells.iter().map(|c| c.verdict.is_worse() || c.control_worse).collect();
+    assert_eq!(looks_worse, [false, true]);
+    let map = confirmed("again", draw(), false, 2);
+    let seeds: Vec<_> = map.cells.iter().map(|c| c.seeds.clone()).collect();
+    assert_eq!(seeds, [1..=1, 2..=3]);
+    assert_eq!(map.cells[0].forebay, first.cells[0].forebay);
+    assert_ne!(map.cells[1].forebay, first.cells[1].forebay);
+    assert!(map.cells[1].verdict.is_worse(), "a burst without a guard is worse with any seed");
 }
 
 #[test]

@@ -157,6 +157,9 @@ pub(crate) struct HarmArgs {
     /// Run each path with the seeds 1 to N.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) seeds: u32,
+    /// Run a path that looks worse with N further seeds, which decide; with 0 the first ones do.
+    #[arg(long, value_name = "N", default_value_t = 9, value_parser = clap::value_parser!(u32).range(0..=100))]
+    pub(crate) confirm: u32,
     /// The seed that the paths are drawn with: another one draws other paths.
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,

@@ -19,6 +19,7 @@ pub(super) fn run(args: &HarmArgs) -> Result<(), Failure> {
     let options = Options {
         seed: args.seed,
         seeds: args.seeds,
+        confirm: args.confirm,
         guard: !args.without_guard,
         cells: args.out.join("cells"),
         jobs: args.jobs,
@@ -61,7 +62,8 @@ fn drawn(args: &HarmArgs) -> Vec<Cell> {
 
 /// The command that makes this map again.
 fn command(args: &HarmArgs, engine: &str) -> String {
-    let mut command = format!("forebay lab harm --seeds {} --seed {}", args.seeds, args.seed);
+    let HarmArgs { seeds, confirm, seed, .. } = args;
+    let mut command = format!("forebay lab harm --seeds {seeds} --confirm {confirm} --seed {seed}");
     match args.cell {
         Some(cell) => command += &format!(" --cell {cell}"),
         None => command += &format!(" --cells {}", args.cells),

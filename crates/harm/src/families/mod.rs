@@ -92,9 +92,9 @@ mod tests {
         for number in 0..3 * ALL.len() as u32 {
             let cell = draw(5, number);
             families.insert(cell.family);
-            let file = cell.write(&dir, 2, number % 2 == 0).unwrap();
+            let file = cell.write(&dir, 1..=2, number % 2 == 0).unwrap();
             let experiment = forebay_lab::scenario::load(&file)
-                .unwrap_or_else(|e| panic!("{e}\n{}", cell.scenario(2, false)));
+                .unwrap_or_else(|e| panic!("{e}\n{}", cell.scenario(1..=2, false)));
             assert_eq!((experiment.cells.len(), experiment.seeds.len()), (1, 2));
             let mean = experiment.cells[0].path.rate.as_mbps_f64();
             assert!((0.7..1.4).contains(&(mean / cell.rate)), "{mean} for {cell}");
