@@ -40,14 +40,13 @@ pub(crate) fn status(args: &StatusArgs) -> ExitCode {
 /// Serves metrics until the process is ended.
 #[cfg(feature = "exporter")]
 pub(crate) fn exporter(args: &crate::cli::ExporterArgs) -> ExitCode {
-    let ready = |address| {
-        // A closed standard output is no error.
-        let _ =
-            crate::terminal::print(&format!("{{\"event\":\"ready\",\"listen\":\"{address}\"}}\n"));
+    let stop = match crate::terminal::stop() {
+        Ok(stop) => stop,
+        Err(e) => return fail(&e, 1),
     };
-    match forebay_status::run(args.listen, ready) {
+    match forebay_status::run(args.listen, &stop, crate::terminal::ready) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(e) => fail(&format!("cannot listen on {}: {e}", args.listen), 2),
+        Err(e) => fail(&format!("cannot listen at {}: {e}", args.listen), 2),
     }
 }
 

@@ -19,6 +19,22 @@ pub(crate) fn interrupt() -> Result<Interrupt, Failure> {
     Ok(interrupt)
 }
 
+/// Makes Ctrl-C and SIGTERM stop a service in an orderly way.
+#[cfg(any(feature = "exporter", feature = "plan", feature = "watch"))]
+pub(crate) fn stop() -> Result<forebay_web::Stop, ctrlc::Error> {
+    let stop = forebay_web::Stop::default();
+    let handler = stop.clone();
+    ctrlc::set_handler(move || handler.stop())?;
+    Ok(stop)
+}
+
+/// Prints that a service listens at `address`.
+#[cfg(any(feature = "exporter", feature = "watch"))]
+pub(crate) fn ready(address: std::net::SocketAddr) {
+    // A closed standard output is no error.
+    let _ = print(&format!("{{\"event\":\"ready\",\"listen\":\"{address}\"}}\n"));
+}
+
 /// Prints `text` to standard output. A reader that has ended wants no more, which is no error.
 pub(crate) fn print(text: &str) -> io::Result<()> {
     print_if_read(text).map(drop)

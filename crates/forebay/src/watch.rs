@@ -7,11 +7,11 @@ use forebay_status::sentence;
 use forebay_system::privileges;
 use forebay_watch::store::{Store, StoreError};
 use forebay_watch::{LogEvent, Options, now};
-use forebay_web::{Stop, tls};
+use forebay_web::tls;
 
 use crate::cli::{EventsArgs, ExplainArgs, WatchArgs};
 use crate::fail;
-use crate::terminal::{Failure, print};
+use crate::terminal::{self, Failure, print};
 
 /// The width of the text.
 const WIDTH: usize = 80;
@@ -26,16 +26,11 @@ pub(crate) fn watch(args: &WatchArgs) -> ExitCode {
         tls: files.map(|(certificate, key)| tls::Files { certificate, key, clients: None }),
         cleartext: args.cleartext,
     };
-    let stop = Stop::default();
-    let handler = stop.clone();
-    if let Err(e) = ctrlc::set_handler(move || handler.stop()) {
-        return fail(&e, 1);
-    }
-    let ready = |address| {
-        // A closed standard output is no error.
-        let _ = print(&format!("{{\"event\":\"ready\",\"listen\":\"{address}\"}}\n"));
+    let stop = match terminal::stop() {
+        Ok(stop) => stop,
+        Err(e) => return fail(&e, 1),
     };
-    match forebay_watch::run(&options, &stop, ready) {
+    match forebay_watch::run(&options, &stop, terminal::ready) {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => fail(&e, e.exit_code()),
     }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use forebay_records::Status;
 use forebay_web::events::{Hub, Listener, event};
 use forebay_web::token::{Credential, Shown};
-use forebay_web::{Answer, Connection, Request};
+use forebay_web::{Answer, Request};
 use serde_json::json;
 
 use crate::page::{SCRIPT, View, style};
@@ -197,10 +197,6 @@ impl forebay_web::Service for Site {
         Ok(route)
     }
 
-    fn largest(&self, _route: &Self::Route) -> usize {
-        0
-    }
-
     fn authenticate(
         &self,
         (_, route): &Self::Route,
@@ -218,10 +214,6 @@ impl forebay_web::Service for Site {
             }
             None => Ok(Some(())),
         }
-    }
-
-    fn admit(&self, _who: Option<()>) -> Result<(), Answer> {
-        Ok(())
     }
 
     fn listen(
@@ -256,10 +248,6 @@ impl forebay_web::Service for Site {
         };
         answer.unwrap_or_else(|error| error)
     }
-
-    fn count(&self, _route: Option<&'static Self::Route>, _status: u16) {}
-
-    fn count_connection(&self, _connection: Connection) {}
 
     fn end(&self) {
         self.hub.end();

@@ -63,8 +63,10 @@ pub trait Service: Debug + Send + Sync + 'static {
     /// If there is none: the answer.
     fn find(&self, method: &str, path: &str) -> Result<&'static Self::Route, Answer>;
 
-    /// Returns the largest body of a request, in bytes.
-    fn largest(&self, route: &Self::Route) -> usize;
+    /// Returns the largest body of a request, in bytes. By default no request has a body.
+    fn largest(&self, _route: &Self::Route) -> usize {
+        0
+    }
 
     /// Returns the client with the credentials that were shown, which named `host` as the host of
     /// the service; `None` is anyone, whose connection stays half-open.
@@ -78,34 +80,38 @@ pub trait Service: Debug + Send + Sync + 'static {
         host: Option<&str>,
     ) -> Result<Option<Self::Who>, Answer>;
 
-    /// Counts a request against the limit of its client.
+    /// Counts a request against the limit of its client. By default there is no limit.
     ///
     /// # Errors
     /// If there were too many: the answer.
-    fn admit(&self, who: Option<Self::Who>) -> Result<(), Answer>;
+    fn admit(&self, _who: Option<Self::Who>) -> Result<(), Answer> {
+        Ok(())
+    }
 
-    /// Returns a new listener, if the route is a stream of events.
+    /// Returns a new listener, if the route is a stream of events. By default none is.
     ///
     /// # Errors
     /// If there are too many listeners: the answer.
     fn listen(
         &self,
-        route: &Self::Route,
-        who: Option<Self::Who>,
-        query: &str,
-    ) -> Result<Option<Listener>, Answer>;
+        _route: &Self::Route,
+        _who: Option<Self::Who>,
+        _query: &str,
+    ) -> Result<Option<Listener>, Answer> {
+        Ok(None)
+    }
 
     /// Answers a request. The call may block.
     fn answer(&self, request: &Request<'_, Self::Route, Self::Who>) -> Answer;
 
     /// Counts an answer; `None` is a request without a route.
-    fn count(&self, route: Option<&'static Self::Route>, status: u16);
+    fn count(&self, _route: Option<&'static Self::Route>, _status: u16) {}
 
     /// Counts a connection.
-    fn count_connection(&self, connection: Connection);
+    fn count_connection(&self, _connection: Connection) {}
 
     /// Ends all listeners, when the service stops.
-    fn end(&self);
+    fn end(&self) {}
 }
 
 /// A request for a route, from a client that may use it.

@@ -2,24 +2,22 @@
 
 use std::process::ExitCode;
 
-use forebay_serve::{Error, Stop, token};
+use forebay_serve::{Error, token};
 use forebay_system::privileges;
 
 use crate::cli::{ServeArgs, SpeakerArgs};
 use crate::fail;
-use crate::terminal::print_if_read;
+use crate::terminal::{print_if_read, stop};
 
 pub(super) fn serve(args: &ServeArgs) -> ExitCode {
     if args.check {
         return end(forebay_serve::check(&args.config));
     }
     privileges::protect();
-    let stop = Stop::default();
-    let handler = stop.clone();
-    if let Err(e) = ctrlc::set_handler(move || handler.stop()) {
-        return fail(&e, 1);
+    match stop() {
+        Ok(stop) => end(forebay_serve::run(&args.config, &stop)),
+        Err(e) => fail(&e, 1),
     }
-    end(forebay_serve::run(&args.config, &stop))
 }
 
 pub(super) fn supervisor(args: &SpeakerArgs) -> ExitCode {
