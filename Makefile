@@ -11,12 +11,13 @@ AS_ROOT := CARGO_TARGET_$(HOST)_RUNNER='$(if $(SUDO),sudo -E -H )$(CURDIR)/scrip
 BINARY := target/release/forebay
 DEMO_FLAGS ?=
 
-.PHONY: demo demo-plan build deb setup test test-faults test-kernel test-bgp test-python lint unit network fuzz fuzz-quick bench bench-dataplane deny clean help
+.PHONY: demo demo-plan build deb reproducible setup test test-faults test-kernel test-bgp test-python lint unit network fuzz fuzz-quick bench bench-dataplane deny clean help
 
 help:
 	@echo 'make demo             build the demonstration and show a queue move on this machine (needs root)'
 	@echo 'make build            build everything: target/release/forebay'
 	@echo 'make deb              build a Debian package: target/forebay_VERSION_ARCHITECTURE.deb'
+	@echo 'make reproducible     build the package twice, in two directories, and compare the files'
 	@echo 'make demo-plan        build, and show hints at work between BGP daemons (needs root; installs GoBGP and BIRD)'
 	@echo 'make test             run everything that CI runs: lint, unit, network and test-python'
 	@echo 'make lint             check format, lints, comments and Markdown'
@@ -49,9 +50,15 @@ demo-plan: build
 build: setup
 	$(CARGO) build --release --locked
 
-deb: build
+# A build of its own, in which no file name of this machine is left.
+deb: setup
 	@scripts/setup dpkg-dev
-	scripts/deb $(BINARY)
+	scripts/deb
+
+# Builds the package twice, in two directories, and compares the files.
+reproducible: setup
+	@scripts/setup dpkg-dev
+	scripts/reproducible
 
 # Installs what the build needs beyond Rust, and the tools that the laboratory calls.
 setup:

@@ -11,11 +11,16 @@ fn main() {
     let out = PathBuf::from(var("OUT_DIR"));
     let include = var("DEP_BPF_INCLUDE");
     let clang = env::var("CLANG").unwrap_or_else(|_| find_clang());
+    // The objects carry file names, and must not differ from one build directory to the next.
+    let maps = [(&source, "bpf"), (&PathBuf::from(&include), "libbpf")]
+        .map(|(directory, name)| format!("-ffile-prefix-map={}={name}", directory.display()));
     println!("cargo:rerun-if-changed={}", source.display());
     println!("cargo:rerun-if-env-changed=CLANG");
     for program in PROGRAMS {
         let ok = Command::new(&clang)
             .args(["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-Werror"])
+            .arg("-fdebug-compilation-dir=.")
+            .args(&maps)
             .arg(format!("-D__TARGET_ARCH_{}", linux_arch()))
             .arg(format!("-I{include}"))
             .arg(format!("-I/usr/include/{}-linux-gnu", var("CARGO_CFG_TARGET_ARCH")))
