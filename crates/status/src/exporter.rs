@@ -18,9 +18,9 @@ const PATIENCE: Duration = Duration::from_secs(2);
 ///
 /// # Errors
 /// If the address cannot be listened at.
-pub fn run(address: SocketAddr, stop: &Stop, ready: impl FnOnce(SocketAddr)) -> io::Result<()> {
+pub fn run(address: SocketAddr, stop: &Stop, ready: impl Fn(SocketAddr)) -> io::Result<()> {
     let listeners = listen(&[address]).map_err(|(_, e)| e)?;
-    listeners.iter().filter_map(|listener| listener.local_addr().ok()).take(1).for_each(ready);
+    listeners.iter().filter_map(|listener| listener.local_addr().ok()).for_each(ready);
     serve(Arc::new(Exporter), listeners, None, stop.receiver())
 }
 

@@ -165,7 +165,9 @@ fn bundles<'a, T: 'a>(
 
 #[cfg(test)]
 mod tests {
-    use std::io;
+    use std::collections::BTreeSet;
+    use std::path::Path;
+    use std::{fs, io};
 
     use forebay_records::{NotUnderstood, STATUS_VERSION, WaitsHere};
 
@@ -254,5 +256,29 @@ mod tests {
         for absent in ["forebay_receive_heard_age_seconds{", "forebay_send_marked_packets_total{"] {
             assert!(!text.contains(absent), "{text}");
         }
+    }
+    /// Returns the names of metrics of boxes that a text has.
+    fn names(text: &str) -> BTreeSet<&str> {
+        let words = text.split(|c: char| !c.is_ascii_lowercase() && c != '_');
+        let of_boxes = |word: &&str| {
+            word.starts_with("forebay_")
+                && !word.starts_with("forebay_plan_")
+                && !word.ends_with('_')
+        };
+        words.filter(of_boxes).collect()
+    }
+
+    #[test]
+    fn the_dashboard_and_the_book_have_every_metric_and_rules_have_no_other() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let file = |name: &str| fs::read_to_string(root.join(name)).unwrap();
+        let text = text(&[]);
+        let all = names(&text);
+        assert!(all.contains("forebay_send_bytes_total"), "{all:?}");
+        for name in ["contrib/grafana/forebay.json", "docs/src/status.md"] {
+            assert_eq!(names(&file(name)), all, "{name}");
+        }
+        let rules = file("contrib/prometheus/forebay.rules.yml");
+        assert_eq!(names(&rules).difference(&all).collect::<Vec<_>>(), [&""; 0]);
     }
 }
