@@ -19,6 +19,8 @@ pub struct Measurement {
     pub min_rtt: Nanos,
     /// The time since a sample last was as good as the minimum, which means an empty path.
     pub min_rtt_age: Nanos,
+    /// Whether the minimum was known before the first sample, from an earlier process.
+    pub min_rtt_remembered: bool,
     /// The latest round-trip time.
     pub rtt: Nanos,
     /// The standing round-trip time: the smallest of the last half round trip.
@@ -92,6 +94,12 @@ pub trait RateController: fmt::Debug + Send {
     /// Starts anew from `rate`, at which the path has just served the bundle.
     fn resume(&mut self, rate: Rate, m: &Measurement);
 
+    /// Returns the round-trip time of the empty path if the last tick showed that it is longer than
+    /// the minimum RTT. The default is never.
+    fn take_longer_path(&mut self) -> Option<Nanos> {
+        None
+    }
+
     /// Returns the reason for the present rate.
     fn phase(&self) -> Phase;
 
@@ -121,6 +129,7 @@ pub(crate) fn quiet() -> Measurement {
         now: Nanos::from_secs(10),
         min_rtt: rtt,
         min_rtt_age: Nanos::ZERO,
+        min_rtt_remembered: false,
         rtt,
         standing_rtt: rtt,
         smoothed_rtt: rtt,

@@ -234,6 +234,8 @@ pub enum MinRttReason {
     Expired,
     /// The delay stayed while the rate was cut. So it is not a queue, and the path became longer.
     PathLonger,
+    /// An earlier process measured it.
+    Remembered,
 }
 
 impl fmt::Display for MinRttReason {
@@ -242,6 +244,7 @@ impl fmt::Display for MinRttReason {
             Self::Smaller => "a smaller sample",
             Self::Expired => "the old one left the window",
             Self::PathLonger => "the delay stayed when the rate was cut: the path became longer",
+            Self::Remembered => "an earlier process measured it",
         })
     }
 }
@@ -365,6 +368,9 @@ impl fmt::Display for Event {
             ),
             Self::MinRttChanged { from: Some(from), to, reason } => {
                 write!(f, "minimum RTT {from} -> {to}: {reason}")
+            }
+            Self::MinRttChanged { from: None, to, reason: reason @ MinRttReason::Remembered } => {
+                write!(f, "minimum RTT {to}: {reason}")
             }
             Self::MinRttChanged { from: None, to, .. } => {
                 write!(f, "minimum RTT {to}: the first sample")

@@ -79,7 +79,7 @@ mod windowed_max;
 pub use basic_delay::{BasicDelay, BasicDelayConfig};
 pub use bbr::{Bbr, BbrConfig};
 pub use config::{ConfigError, ControlConfig, CopaConfig, Detection, EpochConfig, ForebayConfig};
-pub use control_loop::{ControlLoop, Resumed};
+pub use control_loop::{ControlLoop, Remembered, Resumed};
 pub use controller::{ControllerKind, Measurement, RateController};
 pub use copa::Copa;
 pub use event::{Event, EventValue, ImpossibleClaim, MinRttReason, Mode, ModeReason, Phase};

@@ -38,6 +38,8 @@ pub(crate) struct MinRtt {
     candidate: Option<Nanos>,
     /// Whether aging is stopped.
     held: bool,
+    /// Whether the minimum is an earlier process's, and no sample has been as good yet.
+    unconfirmed: bool,
     /// The index of the current bucket.
     current: u8,
     /// The minimum of each bucket except the current one.
@@ -58,6 +60,7 @@ impl MinRtt {
             last_sample: None,
             candidate: None,
             held: false,
+            unconfirmed: false,
             current: 0,
             buckets: [Nanos::MAX; BUCKETS],
         }
@@ -88,6 +91,7 @@ impl MinRtt {
         self.min = Some(self.least.min(self.least_before)).filter(|&m| m != Nanos::MAX);
         if self.min.is_some_and(|m| sample <= m.saturating_add(tolerance)) {
             self.seen_at = now;
+            self.unconfirmed = false;
         }
     }
 
@@ -97,13 +101,27 @@ impl MinRtt {
         self.buckets = [Nanos::MAX; BUCKETS];
         (self.least, self.least_before) = (rtt, Nanos::MAX);
         self.candidate = None;
+        self.unconfirmed = false;
         self.min = Some(rtt);
+    }
+
+    /// Takes a minimum that an earlier process last saw `age` ago. The path may have changed since,
+    /// so this minimum ages also while aging is stopped, until a sample is as good.
+    pub(crate) fn remember(&mut self, now: Nanos, rtt: Nanos, age: Nanos) {
+        self.reset(now, rtt);
+        self.seen_at = now.saturating_sub(age);
+        self.unconfirmed = true;
+    }
+
+    /// Returns whether the minimum is an earlier process's, and no sample has been as good yet.
+    pub(crate) fn is_unconfirmed(&self) -> bool {
+        self.unconfirmed
     }
 
     /// Stops or resumes aging. It is stopped while cross traffic keeps the queue full, since the
     /// empty path cannot be seen then.
     pub(crate) fn hold(&mut self, held: bool) {
-        self.held = held;
+        self.held = held && !self.unconfirmed;
     }
 
     /// Returns the sample to use, `None` if it is suspiciously small and not confirmed yet.
@@ -209,6 +227,31 @@ mod tests {
         min.on_sample(MS * 200, MS * 51, MS * 50, MS);
         min.on_sample(MS * 300, MS * 52, MS * 50, MS);
         assert_eq!(min.age(MS * 300), MS * 100);
+    }
+
+    #[test]
+    fn a_remembered_minimum_is_held_only_once_a_sample_confirms_it() {
+        let remembered = || {
+            let mut min = MinRtt::new();
+            min.remember(MS * 5000, MS * 50, MS * 3000);
+            assert_eq!((min.get(), min.age(MS * 5000)), (Some(MS * 50), MS * 3000));
+            min
+        };
+        let held = |mut min: MinRtt, from: u64, to| {
+            for t in from..to {
+                min.hold(true);
+                min.on_sample(MS * (t * 10), MS * 120, MS * 120, MS);
+            }
+            min
+        };
+        let min = held(remembered(), 500, 1400);
+        assert_eq!((min.get(), min.age(MS * 14_000)), (Some(MS * 50), MS * 12_000));
+        let min = held(min, 1400, 1520);
+        assert_eq!(min.get(), Some(MS * 120), "the path is longer");
+        let mut min = remembered();
+        min.on_sample(MS * 5000, MS * 51, MS * 51, MS);
+        assert_eq!(min.age(MS * 5000), Nanos::ZERO);
+        assert_eq!(held(min, 501, 2000).get(), Some(MS * 50), "the path is as it was");
     }
 
     #[test]

@@ -15,6 +15,8 @@ pub struct Snapshot {
     pub rtt: Option<Nanos>,
     /// The minimum round-trip time.
     pub min_rtt: Option<Nanos>,
+    /// The time since a sample was as good as the minimum, at the last tick.
+    pub min_rtt_age: Option<Nanos>,
     /// The standing round-trip time.
     pub standing_rtt: Option<Nanos>,
     /// The send rate S over about a round trip.

@@ -61,6 +61,13 @@ impl ControlLoop {
         self.config.noise.saturating_add(packet.min(eighth))
     }
 
+    /// Returns the minimum RTT by which the watchdog expects feedback. A queue may stand that is far
+    /// longer than a remembered minimum, and then few packets are marked.
+    pub(super) fn awaited_rtt(&self) -> Option<Nanos> {
+        let queue = self.estimator.smoothed().filter(|_| self.min_rtt.is_unconfirmed());
+        self.min_rtt.get().max(queue.map(|rtt| rtt / 8))
+    }
+
     /// Counts and logs feedback that makes an impossible claim.
     pub(super) fn on_impossible(&mut self, now: Nanos, claim: ImpossibleClaim) {
         self.counters.impossible += 1;
@@ -70,10 +77,12 @@ impl ControlLoop {
 
     /// Adapts the epoch size to the traffic and the path.
     pub(super) fn size_epoch(&mut self, now: Nanos) {
+        // In a queue of seconds, epochs of a short path would need more marks than there are.
+        let sampled = self.estimator.smoothed().is_some() || !self.min_rtt.is_unconfirmed();
         let change = self.epoch.on_tick(
             now,
             &EpochInput {
-                min_rtt: self.min_rtt.get(),
+                min_rtt: self.min_rtt.get().filter(|_| sampled),
                 send_rate: self.traffic.rate(),
                 packet: self.traffic.mean_packet(),
                 packets: self.traffic.packets(),
@@ -97,6 +106,7 @@ impl ControlLoop {
             now,
             min_rtt,
             min_rtt_age: self.min_rtt.age(now),
+            min_rtt_remembered: self.path_known,
             rtt: self.estimator.rtt()?,
             standing_rtt: self.estimator.standing()?,
             smoothed_rtt,

@@ -12,7 +12,7 @@ use crate::controller::RateController;
 use crate::cross::CrossTraffic;
 use crate::epoch::Epoch;
 use crate::estimator::{FeedbackOutcome, PathEstimator};
-use crate::event::{Event, Mode};
+use crate::event::{Event, MinRttReason, Mode};
 use crate::event_log::EventLog;
 use crate::feedback::Feedback;
 use crate::longer_path::LongerPathTest;
@@ -101,6 +101,8 @@ pub struct ControlLoop {
     cross: Option<CrossTraffic>,
     /// The rate at which the controller goes on, if the loop was resumed.
     resumed: Option<Rate>,
+    /// Whether the minimum RTT was known before the first sample.
+    path_known: bool,
 }
 
 /// What a control loop takes over from one that ended.
@@ -112,6 +114,17 @@ pub struct Resumed {
     pub min_rtt: Option<Nanos>,
     /// The epoch size in packets.
     pub epoch: Option<u32>,
+}
+
+/// What an earlier process, which has ended, knew of the path. The path may be another one by now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Remembered {
+    /// The round-trip time of the empty path.
+    pub min_rtt: Nanos,
+    /// The time since a sample was as good as that.
+    pub min_rtt_age: Nanos,
+    /// The rate of delay control; `None` if it was in another mode, or is too old.
+    pub rate: Option<Rate>,
 }
 
 /// The part of the configuration that is used after construction.
@@ -180,6 +193,7 @@ impl ControlLoop {
             cross: (config.is_guarded() || config.cross_traffic == Detection::Detect)
                 .then(|| CrossTraffic::new(config.cross_traffic == Detection::Detect)),
             resumed: None,
+            path_known: false,
         })
     }
 
@@ -189,13 +203,32 @@ impl ControlLoop {
         let Resumed { rate, min_rtt, epoch } = from;
         if let Some(min_rtt) = min_rtt.filter(|rtt| *rtt > Nanos::ZERO && *rtt < LONGEST_RTT) {
             self.min_rtt.reset(now, min_rtt);
-            if rate.is_some() {
-                let rate = rate.map(|r| r.clamp(self.config.min_rate, self.config.max_rate));
-                (self.mode, self.rate, self.resumed) = (Mode::DelayControl, rate, rate);
-            }
+            self.go_on(rate);
         }
         if let Some(epoch) = epoch {
             self.epoch.resume(epoch);
+        }
+    }
+
+    /// Starts with what an earlier process knew of the path. What is out of range is left out.
+    ///
+    /// Unlike after [`ControlLoop::resume`], nobody kept the path meanwhile. So a minimum that no
+    /// sample confirms is forgotten after the window of the minimum RTT, whatever the traffic.
+    pub fn remember(&mut self, now: Nanos, from: Remembered) {
+        let Remembered { min_rtt, min_rtt_age, rate } = from;
+        if min_rtt > Nanos::ZERO && min_rtt < LONGEST_RTT {
+            self.min_rtt.remember(now, min_rtt, min_rtt_age);
+            self.log.min_rtt(min_rtt, MinRttReason::Remembered);
+            self.go_on(rate);
+        }
+    }
+
+    /// Goes on at the rate of an earlier loop of the bundle, whose minimum RTT is known.
+    fn go_on(&mut self, rate: Option<Rate>) {
+        self.path_known = true;
+        if rate.is_some() {
+            let rate = rate.map(|r| r.clamp(self.config.min_rate, self.config.max_rate));
+            (self.mode, self.rate, self.resumed) = (Mode::DelayControl, rate, rate);
         }
     }
 
@@ -329,7 +362,7 @@ impl ControlLoop {
         self.traffic.on_tick(now, backlog, self.rate);
         self.marks.expire(now);
         self.size_epoch(now);
-        if let Some(silence) = self.watchdog.check(now, self.min_rtt.get()) {
+        if let Some(silence) = self.watchdog.check(now, self.awaited_rtt()) {
             self.on_silence(silence);
         } else if let Some(m) = self.measurement(now, backlog) {
             self.control(&m, elapsed);
@@ -388,6 +421,7 @@ impl ControlLoop {
             rate: self.rate,
             rtt: self.estimator.rtt(),
             min_rtt: self.min_rtt.get(),
+            min_rtt_age: self.min_rtt.get().map(|_| self.min_rtt.age(self.last_tick)),
             standing_rtt: self.estimator.standing(),
             send_rate: rates.map(|r| r.send),
             receive_rate: rates.map(|r| r.receive),

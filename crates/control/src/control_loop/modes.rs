@@ -149,6 +149,12 @@ impl ControlLoop {
             self.forget_cross_traffic();
         }
         let rate = self.controller.on_tick(&m);
+        if let Some(min_rtt) = self.controller.take_longer_path() {
+            self.min_rtt.reset(m.now, min_rtt);
+            self.log.min_rtt(min_rtt, MinRttReason::PathLonger);
+            self.longer_path.clear();
+            self.forget_cross_traffic();
+        }
         if self.controller.phase() == Phase::Drain {
             self.traffic.on_held_back(m.now);
         }

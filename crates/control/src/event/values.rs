@@ -157,6 +157,7 @@ impl Event {
                 MinRttReason::Smaller => "smaller",
                 MinRttReason::Expired => "expired",
                 MinRttReason::PathLonger => "path_longer",
+                MinRttReason::Remembered => "remembered",
             },
             Self::ImpossibleFeedback { claim } => match claim {
                 ImpossibleClaim::AnsweredBeforeSent => "answered_before_sent",

@@ -123,19 +123,20 @@ impl Forebay {
         self.velocity = Velocity::new();
         self.min_rtt_probe = MinRttProbe::new(self.config.drain_after);
         self.delay_floor = DelayFloor::default();
+        self.start_drain.begin_again();
         self.queue_since = None;
         self.last_tick = m.now;
     }
 
     /// Returns the rate while a queue from before the start is drained.
     fn drained_start(&mut self, s: &TickInput) -> Option<f64> {
-        let found_queue = self.start_drain.found_queue();
         if let Some(share) = self.start_drain.on_tick(s) {
             self.phase = Phase::Drain;
             return Some(share * self.capacity);
         }
         if self.phase == Phase::Drain && !self.min_rtt_probe.is_on() {
             // While the queue stood, all of the path's rate arrived.
+            let found_queue = self.start_drain.found_queue();
             self.phase = if found_queue { Phase::Hold } else { Phase::SlowStart };
             self.settled_at = s.now.saturating_add(Nanos::from_secs_f64(s.round));
         }
@@ -253,7 +254,8 @@ impl RateController for Forebay {
         self.last_tick = m.now;
         let least = self.config.min_window * s.packet;
         if let Some(rate) = self.drained_start(&s) {
-            return self.bounded(rate.max(least / s.base));
+            // What is in flight waits in the queue, so the window is one of the present round trip.
+            return self.bounded(rate.max(least / s.rtt));
         }
         if self.phase == Phase::SlowStart {
             self.slow_start(&s);
@@ -295,6 +297,10 @@ impl RateController for Forebay {
         self.phase = Phase::Hold;
         let round = m.smoothed_rtt.saturating_add(m.sample_interval);
         self.settled_at = m.now.saturating_add(round);
+    }
+
+    fn take_longer_path(&mut self) -> Option<Nanos> {
+        self.start_drain.take_longer_path()
     }
 
     fn phase(&self) -> Phase {

@@ -11,6 +11,8 @@ const NOISE_RANGE: f64 = 4.0;
 #[derive(Debug)]
 pub(super) struct TickInput {
     pub(super) now: Nanos,
+    /// When the packet of the newest sample was sent.
+    pub(super) sampled: Nanos,
     /// The time since the last tick.
     pub(super) dt: f64,
     /// The minimum RTT.
@@ -58,6 +60,8 @@ pub(super) struct TickInput {
     pub(super) overdue: f64,
     /// The time since a packet saw the path empty.
     pub(super) min_rtt_age: f64,
+    /// Whether the minimum RTT was known before the first sample.
+    pub(super) path_known: bool,
     unacknowledged: f64,
     just_sent: f64,
     sample_age: f64,
@@ -86,6 +90,7 @@ impl TickInput {
         let due = seconds(m.rtt) + interval + base / 2.0 + 0.02;
         Self {
             now: m.now,
+            sampled: m.now.saturating_sub(m.sample_age).saturating_sub(m.rtt),
             dt: seconds(m.now.saturating_sub(last_tick)).min(0.1),
             base,
             rtt,
@@ -111,6 +116,7 @@ impl TickInput {
             fresh: age <= (2.0 * interval).max(rtt / 4.0),
             overdue: (seconds(m.awaited_for) - due).max(0.0),
             min_rtt_age: seconds(m.min_rtt_age),
+            path_known: m.min_rtt_remembered,
             unacknowledged: m.unacknowledged.as_f64(),
             just_sent: m.just_sent.as_f64(),
             sample_age: age,

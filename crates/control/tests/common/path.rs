@@ -1,6 +1,6 @@
 //! The setup of a run and its results.
 
-use forebay_control::{ControlConfig, Event};
+use forebay_control::{ControlConfig, Event, Mode};
 use forebay_units::{Bytes, Nanos, Rate};
 
 use super::sendbox::Sendbox;
@@ -34,6 +34,18 @@ pub(crate) enum Change {
     /// Sets the rate at which a stranger sends full packets to a bundle's prefixes. They pass the
     /// bottleneck, and the bundle's receivebox counts them.
     Stranger(usize, Rate),
+    /// Stops a bundle's sendbox, which forwards without a queue from then on.
+    Down(usize),
+    /// Starts the sendbox anew, with or without what the one before it knew of the path.
+    Up(usize, bool),
+}
+
+/// What a control loop knows at a tick.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Known {
+    pub(crate) at: Nanos,
+    pub(crate) mode: Mode,
+    pub(crate) min_rtt: Option<Nanos>,
 }
 
 /// What a receivebox that holds the key writes into its feedback.
@@ -142,6 +154,8 @@ pub(crate) struct Outcome {
     pub(crate) events: Vec<(Nanos, usize, Event)>,
     /// Time, rate and backlog of each bundle and tick.
     pub(crate) ticks: Vec<Vec<(Nanos, Option<Rate>, Bytes)>>,
+    /// What each bundle knows at its ticks.
+    pub(crate) known: Vec<Vec<Known>>,
     pub(crate) sendboxes: Vec<Sendbox>,
     pub(crate) feedback_sent: Vec<u64>,
     pub(crate) sent: Vec<Bytes>,

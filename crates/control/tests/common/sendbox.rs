@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use forebay_control::{ControlConfig, ControlLoop, Feedback};
+use forebay_control::{ControlConfig, ControlLoop, Feedback, Mode, Remembered};
 use forebay_units::{Bytes, Nanos, Rate};
 
 use super::random::Random;
@@ -36,6 +36,8 @@ pub(crate) struct Sendbox {
     controlled: bool,
     /// The offset of the sendbox's clock from the simulation's.
     pub(crate) ahead: Nanos,
+    /// What it knew of the path when it stopped, and when that was.
+    remembered: Option<(Nanos, Remembered)>,
 }
 
 impl Sendbox {
@@ -53,7 +55,28 @@ impl Sendbox {
             grain,
             controlled,
             ahead: Nanos::ZERO,
+            remembered: None,
         }
+    }
+
+    /// Forwards without a queue from now on.
+    pub(crate) fn stop(&mut self, now: Nanos) {
+        let known = self.bundle.snapshot();
+        let rate = known.rate.filter(|_| known.mode == Mode::DelayControl);
+        let path = known.min_rtt.zip(known.min_rtt_age);
+        self.remembered =
+            path.map(|(min_rtt, min_rtt_age)| (now, Remembered { min_rtt, min_rtt_age, rate }));
+        self.controlled = false;
+    }
+
+    /// Starts a new control loop, which `remembers` or not.
+    pub(crate) fn start(&mut self, now: Nanos, config: ControlConfig, remembers: bool) {
+        self.bundle = ControlLoop::new(config, now + self.ahead).unwrap();
+        if let Some((then, from)) = self.remembered.filter(|_| remembers) {
+            let min_rtt_age = from.min_rtt_age + (now - then);
+            self.bundle.remember(now + self.ahead, Remembered { min_rtt_age, ..from });
+        }
+        self.controlled = true;
     }
 
     pub(crate) fn on_feedback(&mut self, now: Nanos, feedback: &Feedback) {

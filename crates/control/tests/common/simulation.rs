@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use forebay_control::{Feedback, Others, Shares};
 use forebay_units::{Bytes, Nanos, Rate};
 
-use super::path::{Change, Lies, Outcome, World};
+use super::path::{Change, Known, Lies, Outcome, World};
 use super::random::Random;
 use super::schedule::Schedule;
 use super::sendbox::{Packet, Sendbox};
@@ -125,6 +125,7 @@ impl Simulation {
                 drops: 0,
                 events: vec![],
                 ticks: vec![vec![]; n],
+                known: vec![vec![]; n],
                 sendboxes: (0..n)
                     .map(|i| {
                         Sendbox::new(
@@ -247,6 +248,11 @@ impl Simulation {
                 r.packets = 0;
                 r.sequence = 0;
                 r.epoch = RECEIVEBOX_EPOCH;
+            }
+            Change::Down(b) => self.out.sendboxes[b].stop(self.now),
+            Change::Up(b, remembers) => {
+                let config = self.out.world.config;
+                self.out.sendboxes[b].start(self.now, config, remembers);
             }
             Change::SendboxClock(b, ahead) => self.out.sendboxes[b].ahead += ahead,
             Change::ReceiveboxClock(b, offset) => self.receiveboxes[b].clock_offset = offset,
@@ -426,6 +432,8 @@ impl Simulation {
         }
         let rate = sendbox.bundle.rate();
         self.out.ticks[b].push((now, rate, backlog));
+        let (mode, min_rtt) = (sendbox.bundle.mode(), sendbox.bundle.snapshot().min_rtt);
+        self.out.known[b].push(Known { at: now, mode, min_rtt });
         if let Some(epoch) = self.out.sendboxes[b].poll_epoch_update(now) {
             self.at(now + self.rtt / 2, Happening::Announce(b, epoch));
         }
