@@ -6,6 +6,7 @@
 //! - [`Status`] is the present state of a box.
 //! - [`Reloaded`] is what became of a file that a box read again.
 //! - [`Handover`] is what a box hands to the process that takes its place.
+//! - [`KnownPaths`] is what a box knows of its paths, for the next process.
 //! - [`packet_log`] has every packet that left a queue, in 16 bytes each.
 //!
 //! The names of fields are those of the stored files: an interface, like the keys of a
@@ -16,6 +17,7 @@ mod event;
 mod handover;
 mod hop;
 pub mod packet_log;
+mod paths;
 mod status;
 mod tick;
 
@@ -25,6 +27,7 @@ pub use handover::{
     ReceiveHandover, SendHandover, Taken, UPGRADE_SOCKET,
 };
 pub use hop::{HopCounters, Late};
+pub use paths::{KnownPath, KnownPaths, LARGEST_PATHS, MOST_PATHS, PATHS_VERSION, PathsError};
 pub use status::{
     ClassWait, Decision, NotUnderstood, RELOAD_SOCKET, ReceiveStatus, Reloaded, STATUS_SOCKET,
     STATUS_VERSION, SendStatus, Status, Wait, WaitsHere,

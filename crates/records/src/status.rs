@@ -78,6 +78,9 @@ pub struct SendStatus {
     pub rtt_ms: Option<f64>,
     /// The minimum round-trip time in milliseconds.
     pub min_rtt_ms: Option<f64>,
+    /// The time since a sample was as good as the minimum, in seconds.
+    #[serde(default)]
+    pub min_rtt_age_s: Option<f64>,
     /// The smallest and the largest round-trip time of the last whole second, in milliseconds;
     /// `None` without a sample in it.
     pub rtt_range_ms: Option<(f64, f64)>,
