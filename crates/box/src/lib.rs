@@ -17,6 +17,7 @@ mod handover;
 pub mod link;
 mod local_socket;
 mod logs;
+mod memory;
 mod not_understood;
 mod policy;
 mod privileges;

@@ -127,6 +127,9 @@ fn send(f: &mut fmt::Formatter<'_>, bundle: &SendStatus) -> fmt::Result {
         (Some(rtt), Some(least)) => format!("round trip {}, at least {}", Ms(rtt), Ms(least)),
         _ => "round trip unknown".to_owned(),
     };
+    if let Some(age) = bundle.min_rtt_age_s {
+        write!(line, " ({} old)", duration(age))?;
+    }
     if let Some(wait) = bundle.wait_network_ms {
         write!(line, "; wait {} in the network", Ms(wait))?;
     }
@@ -238,6 +241,7 @@ mod tests {
                 loss: Some(0.0123),
                 rtt_ms: Some(52.04),
                 min_rtt_ms: Some(50.0),
+                min_rtt_age_s: Some(3.2),
                 rtt_range_ms: Some((51.5, 53.25)),
                 backlog_bytes: 102_400,
                 wait_here_ms: Some(34.13),
@@ -280,8 +284,8 @@ mod tests {
                      to branch (192.0.2.1:28316): delay control for 1 min 1 s\n    \
                      since first measured: RTT 50.3 ms, receive rate 1.7 Mbit/s\n    \
                      Mbit/s: limit 24.00, sent 23.50, received unknown; lost 1.2 %\n    \
-                     round trip 52.0 ms, at least 50.0 ms; wait 2.0 ms in the network, 34.1 ms\n      \
-                     here (102 kB)\n    since the start, here: dropped 12, marked 3\n    \
+                     round trip 52.0 ms, at least 50.0 ms (3 s old); wait 2.0 ms in the\n      \
+                     network, 34.1 ms here (102 kB)\n    since the start, here: dropped 12, marked 3\n    \
                      rate: probing for more, no queue seen\n    1.5 s ago: epoch 256 -> 128 packets\n\n  \
                      from branch (192.0.2.1:28316): not heard yet\n    TROUBLE: no message";
         assert!(text.starts_with(start), "{text}");

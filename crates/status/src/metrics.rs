@@ -197,6 +197,7 @@ mod tests {
                 loss: Some(0.25),
                 rtt_ms: Some(52.0),
                 min_rtt_ms: Some(50.0),
+                min_rtt_age_s: Some(3.2),
                 rtt_range_ms: None,
                 backlog_bytes: 3_000,
                 wait_here_ms: None,

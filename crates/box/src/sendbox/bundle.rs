@@ -7,7 +7,7 @@ mod rtt_range;
 use std::net::SocketAddr;
 
 use forebay_control as control;
-use forebay_records::{SendHandover, SendStatus};
+use forebay_records::{KnownPath, SendHandover, SendStatus};
 use forebay_units::{Bytes, Nanos, Rate};
 use forebay_wire::feedback::{
     self, BundleId, FEEDBACK_LEN, Received, SendboxChannel, SendboxCounts, Session,
@@ -22,6 +22,7 @@ use crate::classes;
 use crate::config::{BundleConfig, Policy};
 use crate::diagnosis::{Diagnosis, End, Hint};
 use crate::handover::{self, Handed};
+use crate::memory::{self, PathMemory};
 use crate::random;
 use crate::reload::Parts;
 use crate::slots::Slots;
@@ -119,12 +120,14 @@ impl ControlledBundle {
         })
     }
 
-    /// Makes a bundle that goes on with what another process `handed` over.
+    /// Makes a bundle that goes on with what another process `handed` over, or else starts with
+    /// what it left in `memory`.
     pub(super) fn resumed(
         config: BundleConfig,
         header: Bytes,
         now: Nanos,
         handed: &mut Handed,
+        memory: &PathMemory,
     ) -> Result<Self, Error> {
         let mut bundle = Self::new(config, header, now)?;
         let config = &bundle.config;
@@ -133,6 +136,15 @@ impl ControlledBundle {
             if let Some(channel) = taken.channel {
                 (bundle.feedback, bundle.earlier) = (channel, taken.packets);
             }
+        } else if let Some(remembered) = memory.recall(bundle.id, config.receivebox) {
+            let control::Remembered { min_rtt, min_rtt_age, rate } = remembered;
+            let rate = rate.map(|rate| format!(", {rate}")).unwrap_or_default();
+            tracing::info!(
+                "bundle {}: remembered: minimum RTT {min_rtt}, {:.0} s old{rate}",
+                config.name,
+                min_rtt_age.as_secs_f64()
+            );
+            bundle.control.remember(now, remembered);
         }
         Ok(bundle)
     }
@@ -144,6 +156,11 @@ impl ControlledBundle {
             None => (self.id, &self.feedback),
         };
         handover::of_send(number, self.name(), id, channel, &self.control, self.packets_told())
+    }
+
+    /// Returns what is known of its path; `None` before that is measured.
+    pub(super) fn known_path(&self) -> Option<KnownPath> {
+        memory::known_path(BundleId(self.config.id), self.config.receivebox, &self.control)
     }
 
     /// Returns the number of packets that left, as the receivebox is told.
@@ -407,6 +424,7 @@ impl ControlledBundle {
             loss: snapshot.loss,
             rtt_ms: snapshot.rtt.map(ms),
             min_rtt_ms: snapshot.min_rtt.map(ms),
+            min_rtt_age_s: snapshot.min_rtt_age.map(Nanos::as_secs_f64),
             rtt_range_ms: self.rtt_range.last(now).map(|(low, high)| (ms(low), ms(high))),
             backlog_bytes: self.backlog.0,
             wait_here_ms: snapshot.rate.map(|rate| ms(rate.time_for(self.backlog))),

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::os::fd::RawFd;
 
 use forebay_control::Shares;
-use forebay_records::{Event, SendHandover, SendStatus, Tick};
+use forebay_records::{Event, KnownPath, SendHandover, SendStatus, Tick};
 use forebay_system::clock;
 use forebay_units::{Bytes, Nanos, Rate};
 use forebay_wire::feedback::{BundleId, is_for_receivebox};
@@ -18,6 +18,7 @@ use crate::channel::{Channel, Datagram, Incoming, Undelivered};
 use crate::config::BundleConfig;
 use crate::diagnosis::Hint;
 use crate::handover::Handed;
+use crate::memory::PathMemory;
 use crate::receivebox::Receivebox;
 use crate::reload::{self, Difference, Refused, Step};
 use crate::slots::Slots;
@@ -39,18 +40,19 @@ pub(super) struct Bundles {
 
 impl Bundles {
     /// Makes the bundles of `configs`, whose shapers count `header` bytes of each packet beside its
-    /// IP packet. They go on with what was `handed` over.
+    /// IP packet. They go on with what was `handed` over, or start with what is in `memory`.
     pub(super) fn new(
         configs: Vec<(usize, BundleConfig)>,
         listen: Option<SocketAddr>,
         header: Bytes,
         now: Nanos,
         handed: &mut Handed,
+        memory: &PathMemory,
     ) -> Result<Self, Error> {
         let channel = listen.map(|at| Channel::bind_or_take(at, handed.socket(at)));
         let channel = channel.transpose()?;
         let list = configs.into_iter().map(|(number, config)| {
-            Ok((number, ControlledBundle::resumed(config, header, now, handed)?))
+            Ok((number, ControlledBundle::resumed(config, header, now, handed, memory)?))
         });
         let list = list.collect::<Result<Slots<_>, Error>>()?;
         let mut shares = Shares::new(0);
@@ -235,6 +237,11 @@ impl Bundles {
         });
         logs.tick(|| Tick::new(now, bundle.name(), &bundle.snapshot(), backlog));
         rate
+    }
+
+    /// Returns what is known of the bundles' paths.
+    pub(super) fn known_paths(&self) -> impl Iterator<Item = KnownPath> {
+        self.list.iter().filter_map(|(_, bundle)| bundle.known_path())
     }
 
     /// Returns what another process goes on with.

@@ -32,6 +32,7 @@ use crate::channel::Channel;
 use crate::config::Policy;
 use crate::handover::{GRACE, Handed, Successor};
 use crate::logs::{Account, Packets};
+use crate::memory::PathMemory;
 use crate::not_understood::{Direction, NotUnderstoodLog};
 use crate::privileges::{self, Capability, Extra};
 use crate::receivebox::Receivebox;
@@ -94,6 +95,7 @@ struct Sendbox {
     /// What the queues of removed bundles had counted.
     departed: HopCounters,
     reloader: Reloader,
+    memory: PathMemory,
     damage: Option<Damage>,
     not_understood: NotUnderstoodLog,
     due_check: Nanos,
@@ -123,6 +125,7 @@ impl Sendbox {
             reloader,
             paths,
             mut handed,
+            memory,
             ..
         } = start;
         let device = Device::find(&outside.name)?;
@@ -142,7 +145,7 @@ impl Sendbox {
         }
         let classifier = observer.classifier()?;
         let (header, now) = (outside.framing()?.header(), clock::now());
-        let bundles = Bundles::new(configs, listen, header, now, &mut handed)?;
+        let bundles = Bundles::new(configs, listen, header, now, &mut handed, &memory)?;
         if let Some(receivebox) = &mut receivebox {
             for (_, bundle) in bundles.all().iter() {
                 receivebox.refuse(bundle.name(), bundle.sessions());
@@ -182,6 +185,7 @@ impl Sendbox {
             leaving: Vec::new(),
             departed: HopCounters::default(),
             reloader,
+            memory,
             damage: None,
             not_understood: NotUnderstoodLog::new(Direction::Leaving),
             due_check: Nanos::ZERO,
@@ -290,6 +294,7 @@ impl Sendbox {
             self.damaged(now, &e.to_string());
         }
         self.let_go(now);
+        self.memory.write_if_due(now, || self.bundles.known_paths());
         Ok(())
     }
 
@@ -341,6 +346,7 @@ impl Sendbox {
     }
 
     fn finish(mut self, counters: Account) -> Result<(), Error> {
+        self.memory.write(self.bundles.known_paths());
         self.bundles.log_summaries();
         // The record of the queues that were there before is read from a file, so a descriptor is
         // freed for a process that has no more of them.

@@ -29,6 +29,7 @@ use crate::Error;
 use crate::config::{BundleConfig, Dataplane, ReceiveboxConfig, SendboxConfig, SiteConfig};
 use crate::forward::WireEnd;
 use crate::handover::Handed;
+use crate::memory::PathMemory;
 use crate::receivebox::{self, Receivebox};
 use crate::reload::Reloader;
 use crate::signals::Signals;
@@ -53,9 +54,11 @@ pub fn run(
     let signals = Signals::block_with_reload().map_err(Error::Signals)?;
     let reloader = Reloader::new(file, &config);
     let handed = Handed::take("sendbox", &config.outside.name);
+    let memory = PathMemory::open("sendbox", &config.outside.name);
     let SendboxConfig { outside, dataplane, listen, bundles, limit } = config;
     let (role, signals) = ("sendbox", &signals);
-    let start = Start { role, outside, listen, bundles, limit, reloader, paths, signals, handed };
+    let start =
+        Start { role, outside, listen, bundles, limit, reloader, paths, signals, handed, memory };
     match dataplane {
         Dataplane::User(ports) => user::run(start, ports, end),
         Dataplane::Kernel { foreign } => kernel::run(start, foreign, None),
@@ -80,9 +83,11 @@ pub fn run_site(config: SiteConfig, file: &Path, paths: &LogPaths) -> Result<(),
         true => None,
         false => Some(Receivebox::attach(interface.clone(), peers, &mut handed)?),
     };
+    let memory = PathMemory::open("site", &interface.name);
     let (outside, listen) = (interface, Some(listen));
     let (role, signals) = ("site", &signals);
-    let start = Start { role, outside, listen, bundles, limit, reloader, paths, signals, handed };
+    let start =
+        Start { role, outside, listen, bundles, limit, reloader, paths, signals, handed, memory };
     kernel::run(start, foreign, receivebox)
 }
 
@@ -100,4 +105,6 @@ struct Start<'a> {
     signals: &'a Signals,
     /// What the process before this one handed over.
     handed: Handed,
+    /// What the process before this one knew of the paths.
+    memory: PathMemory,
 }

@@ -26,6 +26,7 @@ use crate::forward::{
 };
 use crate::handover::Successor;
 use crate::logs::{Account, Packets};
+use crate::memory::PathMemory;
 use crate::not_understood::{self, NotUnderstoodLog};
 use crate::policy::{self, Queue};
 use crate::privileges;
@@ -55,13 +56,15 @@ pub(super) fn run(start: Start<'_>, ports: Ports, end: WireEnd) -> Result<(), Er
         paths,
         signals,
         mut handed,
+        memory,
     } = start;
     let capacity = capacity(&configs) + ROOM;
     let room = LEAST_BUNDLES.max(2 * configs.len());
     let classifier = Classifier::new(configs.iter().enumerate());
     let queues = configs.iter().map(build).collect::<Result<Vec<_>, _>>()?;
     let (configs, header) = (configs.into_iter().enumerate(), Framing::Ethernet.header());
-    let bundles = Bundles::new(configs.collect(), listen, header, clock::now(), &mut handed)?;
+    let now = clock::now();
+    let bundles = Bundles::new(configs.collect(), listen, header, now, &mut handed, &memory)?;
     let rate = |number| bundles.get(number).and_then(ControlledBundle::rate);
     let shaped = |(number, queue)| forward::shaped(queue, rate(number));
     let queues = queues.into_iter().enumerate().map(shaped).collect();
@@ -74,6 +77,7 @@ pub(super) fn run(start: Start<'_>, ports: Ports, end: WireEnd) -> Result<(), Er
         classifier,
         bundles,
         reloader,
+        memory,
         limit,
         capacity,
         room,
@@ -97,6 +101,7 @@ pub(super) fn run(start: Start<'_>, ports: Ports, end: WireEnd) -> Result<(), Er
     if end == WireEnd::Unplugged && ended.is_ok() && !sendbox.successor.is_asked() {
         forwarder.unplug();
     }
+    sendbox.memory.write(sendbox.bundles.known_paths());
     sendbox.bundles.log_summaries();
     let (counters, packets) = forwarder.finish("sendbox");
     let logged = sendbox.logs.finish();
@@ -126,6 +131,7 @@ struct Sendbox {
     classifier: Classifier,
     bundles: Bundles,
     reloader: Reloader,
+    memory: PathMemory,
     /// The common limit of all bundles.
     limit: Option<Rate>,
     /// The number of packets for which the frames' memory has room.
@@ -210,6 +216,7 @@ impl ForwardingHandler for Sendbox {
             State { not_understood, sends: self.bundles.status(now, totals), receives: Vec::new() }
         });
         self.log.note(&self.outside, self.not_understood.get());
+        self.memory.write_if_due(now, || self.bundles.known_paths());
     }
 
     fn reload(&mut self, now: Nanos, signals: &Signals, outward: &mut Outward<'_>) {

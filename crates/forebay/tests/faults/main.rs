@@ -6,6 +6,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod interface;
+mod memory;
 #[path = "../../../dataplane/tests/namespace/mod.rs"]
 mod namespace;
 mod output;

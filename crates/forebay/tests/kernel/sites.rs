@@ -37,8 +37,22 @@ impl Process {
         input: &str,
         log: &Path,
     ) -> Self {
+        let mut command = Command::new("ip");
+        // Only services have a directory in which they remember paths.
+        command.env_remove("RUNTIME_DIRECTORY");
+        Self::start_by(command, namespace, arguments, input, log)
+    }
+
+    /// The same, by a command with variables of its own.
+    fn start_by(
+        mut command: Command,
+        namespace: &Namespace,
+        arguments: &[&str],
+        input: &str,
+        log: &Path,
+    ) -> Self {
         let log = File::options().create(true).append(true).open(log).unwrap();
-        let mut child = Command::new("ip")
+        let mut child = command
             .args(["netns", "exec", &namespace.0, PROGRAM])
             .args(arguments)
             .stdin(Stdio::piped())
@@ -186,6 +200,14 @@ impl Sites {
         let file: PathBuf = self.dir.0.join("sendbox.toml");
         let log = self.dir.0.join("sendbox.log");
         Process::start(&self.router, &["sendbox", "--config", path(&file)], "", &log)
+    }
+
+    /// A sendbox that remembers paths in the file `sendbox-fb-out.paths` of the test's directory.
+    pub(crate) fn remembering_sendbox(&self) -> Process {
+        let mut command = Command::new("ip");
+        command.env("RUNTIME_DIRECTORY", &self.dir.0);
+        let (file, log) = (self.dir.0.join("sendbox.toml"), self.dir.0.join("sendbox.log"));
+        Process::start_by(command, &self.router, &["sendbox", "--config", path(&file)], "", &log)
     }
 
     /// The logs of all sendboxes so far.
