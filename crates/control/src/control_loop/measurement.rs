@@ -61,8 +61,8 @@ impl ControlLoop {
         self.config.noise.saturating_add(packet.min(eighth))
     }
 
-    /// Returns the minimum RTT by which the watchdog expects feedback. A queue may stand that is far
-    /// longer than a remembered minimum, and then few packets are marked.
+    /// Returns the minimum RTT by which the watchdog expects feedback. The queue may be far longer
+    /// than a remembered minimum, and then few packets are marked.
     pub(super) fn awaited_rtt(&self) -> Option<Nanos> {
         let queue = self.estimator.smoothed().filter(|_| self.min_rtt.is_unconfirmed());
         self.min_rtt.get().max(queue.map(|rtt| rtt / 8))

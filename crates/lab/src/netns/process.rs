@@ -138,6 +138,8 @@ impl Processes {
         let mut command = Command::new(program.path);
         command
             .args(args)
+            // A box of a run knows nothing of the paths of another.
+            .env_remove("RUNTIME_DIRECTORY")
             .envs(program.variables.iter().map(|(key, value)| (key, value)))
             .env(PROCESS_NAME, name)
             .stdin(Stdio::piped())
