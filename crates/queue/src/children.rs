@@ -56,6 +56,11 @@ impl<P: Packet, Q: Qdisc<P>> Children<P, Q> {
         &self.children
     }
 
+    /// Returns a child for a change that moves no packets.
+    pub(crate) fn get_mut(&mut self, class: usize) -> Option<&mut Q> {
+        self.children.get_mut(class)
+    }
+
     /// Returns the number of classes with separate room, see [`Qdisc::classes`].
     ///
     /// Each child before the last holds one class. The last child holds all other classes and may

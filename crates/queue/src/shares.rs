@@ -5,6 +5,9 @@
 //! guaranteed rate go first. The rest of the common rate goes to the others by weight, with
 //! start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996): the member with the least start
 //! tag is next, and a packet of length `l` moves the tag of a member of weight `w` by `l / w`.
+//! Among members below their guaranteed rate, a second tag decides in the same way. So where the
+//! guarantees add up to more than there is, they are served by weight, each up to its own rate, and
+//! the others get nothing.
 //!
 //! - It is work conserving: it names a ready member whenever the common limit allows a packet.
 //! - The guaranteed service does not count against the weight, so a member that has packets all the
@@ -37,8 +40,8 @@ impl Default for Share {
     }
 }
 
-/// How far a guarantee reaches back, as time at the guaranteed rate: a member that was idle may
-/// send this much first. The sum of guarantees is below the common rate, which holds in any case.
+/// How far a guarantee reaches back, as time at the guaranteed rate: a member that was idle, or that
+/// waited for others, may send this much first. The common rate holds in any case.
 const GUARANTEE_BURST: Nanos = Nanos::from_millis(10);
 
 /// Picoseconds in a nanosecond, so that the rounding of a packet's time is below 0.01 % at 100
@@ -53,6 +56,8 @@ struct Member {
     share: Share,
     /// The start tag of the next packet, in bytes by weight, shifted by [`TAG_SHIFT`].
     tag: u128,
+    /// The start tag of the next packet within the guaranteed rate, likewise.
+    owed_tag: u128,
     /// The time, in picoseconds, from which on the member is below its guaranteed rate.
     owed: u128,
     ready: bool,
@@ -69,8 +74,12 @@ pub struct Shares {
     by_tag: BTreeSet<(u128, usize)>,
     /// The ready members with a guaranteed rate, by the time from which on it is owed.
     by_owed: BTreeSet<(u128, usize)>,
+    /// The ready members to which a guaranteed rate is owed now, by their start tags for it.
+    due: BTreeSet<(u128, usize)>,
     /// The start tag of the last packet beyond guarantees.
     virtual_time: u128,
+    /// The start tag of the last packet within a guarantee.
+    owed_virtual_time: u128,
 }
 
 fn picos(time: Nanos) -> u128 {
@@ -80,6 +89,11 @@ fn picos(time: Nanos) -> u128 {
 /// Returns the time that `bytes` take at `rate`, in picoseconds.
 fn time_for(rate: Rate, bytes: Bytes) -> u128 {
     u128::from(bytes.0) * 8_000_000_000_000 / u128::from(rate.as_bps().max(1))
+}
+
+/// Returns by how much `bytes` move the start tag of a member.
+fn by_weight(bytes: Bytes, share: Share) -> u128 {
+    (u128::from(bytes.0) << TAG_SHIFT) / u128::from(share.weight.max(1))
 }
 
 impl Shares {
@@ -103,10 +117,11 @@ impl Shares {
         if self.members.len() <= index {
             self.members.resize(index + 1, None);
         }
-        let ready = self.members[index].is_some_and(|member| member.ready);
+        let ready = self.is_ready(index);
         self.set_ready(index, false);
-        let (tag, owed) = self.members[index].map_or((0, 0), |member| (member.tag, member.owed));
-        self.members[index] = Some(Member { share, tag, owed, ready: false });
+        let new = Member { share, tag: 0, owed_tag: 0, owed: 0, ready: false };
+        let member = self.members[index].map_or(new, |member| Member { share, ..member });
+        self.members[index] = Some(member);
         self.set_ready(index, ready);
     }
 
@@ -127,6 +142,7 @@ impl Shares {
         } else {
             self.by_tag.remove(&(member.tag, index));
             self.by_owed.remove(&(member.owed, index));
+            self.due.remove(&(member.owed_tag, index));
         }
     }
 
@@ -137,19 +153,20 @@ impl Shares {
 
     /// Returns the member that sends next, unless none is ready or the common limit allows no
     /// packet yet.
-    pub fn next(&self, now: Nanos) -> Option<usize> {
+    pub fn next(&mut self, now: Nanos) -> Option<usize> {
         if self.limit.is_some() && self.free > picos(now) {
             return None;
         }
-        self.in_turn(now).map(|(index, _)| index)
-    }
-
-    /// Returns the member that is next and whether a guaranteed rate is owed to it.
-    fn in_turn(&self, now: Nanos) -> Option<(usize, bool)> {
-        match self.by_owed.first() {
-            Some((owed, index)) if *owed <= picos(now) => Some((*index, true)),
-            _ => self.by_tag.first().map(|(_, index)| (*index, false)),
+        while let Some((owed, index)) = self.by_owed.first().copied()
+            && owed <= picos(now)
+        {
+            self.by_owed.remove(&(owed, index));
+            if let Some(Some(member)) = self.members.get_mut(index) {
+                member.owed_tag = member.owed_tag.max(self.owed_virtual_time);
+                self.due.insert((member.owed_tag, index));
+            }
         }
+        self.due.first().or(self.by_tag.first()).map(|(_, index)| *index)
     }
 
     /// Notes that member `index` sends `bytes` at `now`.
@@ -166,12 +183,14 @@ impl Shares {
             Some(rate) if member.owed <= picos(now) => {
                 let earliest = picos(now.saturating_sub(GUARANTEE_BURST));
                 member.owed = member.owed.max(earliest) + time_for(rate, bytes);
+                let start = member.owed_tag.max(self.owed_virtual_time);
+                self.owed_virtual_time = start;
+                member.owed_tag = start + by_weight(bytes, member.share);
             }
             _ => {
                 let start = member.tag.max(self.virtual_time);
                 self.virtual_time = start;
-                member.tag = start
-                    + (u128::from(bytes.0) << TAG_SHIFT) / u128::from(member.share.weight.max(1));
+                member.tag = start + by_weight(bytes, member.share);
             }
         }
         self.members[index] = Some(Member { ready: false, ..member });

@@ -95,6 +95,13 @@ impl<Q> TokenBucket<Q> {
         self.rate = rate;
     }
 
+    /// Sets the burst from now on. Credit beyond it is lost.
+    pub fn set_burst(&mut self, now: Nanos, burst: Burst) {
+        self.credit = self.credit_at(now);
+        self.updated = now;
+        self.burst = burst;
+    }
+
     /// Returns the current rate, or `None` if unlimited.
     pub fn rate(&self) -> Option<Rate> {
         self.rate

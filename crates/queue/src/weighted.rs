@@ -1,11 +1,11 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use forebay_units::{Nanos, Rate};
+use forebay_units::{Bytes, Nanos, Rate};
 
 use crate::children::Children;
 use crate::shares::{Share, Shares};
-use crate::token_bucket::{self, TokenBucket};
+use crate::token_bucket::{self, Burst, TokenBucket};
 use crate::{Backlog, ConfigError, DropSink, Packet, Qdisc, Room};
 
 /// The settings of a class of [`Weighted`].
@@ -17,11 +17,23 @@ pub struct Class {
     pub ceil: Option<Rate>,
 }
 
+impl Class {
+    /// The frames that a class below a ceiling may send at once: one for the turn of each other
+    /// class of a policy that has eight, so that waiting for its turn costs a class nothing.
+    const BURST: Bytes = Bytes(8 * 1_514);
+
+    /// Returns the shaper for the ceiling.
+    fn ceiling(&self) -> token_bucket::Config {
+        let late = self.ceil.map_or(Bytes::ZERO, |rate| rate.bytes_in(token_bucket::Config::BURST));
+        token_bucket::Config { rate: self.ceil, burst: Burst::Bytes(late.max(Self::BURST)) }
+    }
+}
+
 /// A qdisc that serves classes by guaranteed rates and weights, each below a ceiling.
 ///
 /// The class is [`Packet::class`]; classes past the last child share the last. [`Shares`] decides
 /// which class is next. With a shaper above, guaranteed rates hold while the shaper's rate is above
-/// their sum.
+/// their sum. Below that, classes with a guaranteed rate divide the shaper's rate by weight.
 #[derive(Clone, Debug)]
 pub struct Weighted<P, Q = Box<dyn Qdisc<P>>> {
     children: Children<P, TokenBucket<Q>>,
@@ -37,11 +49,29 @@ impl<P: Packet, Q: Qdisc<P>> Weighted<P, Q> {
         let mut shares = Shares::new(None);
         let shaped = children.into_iter().enumerate().map(|(index, (class, child))| {
             shares.set(index, class.share);
-            let config = token_bucket::Config { rate: class.ceil, ..Default::default() };
-            TokenBucket::new(config, child)
+            TokenBucket::new(class.ceiling(), child)
         });
         let shaped = shaped.collect();
         Ok(Self { children: Children::new(shaped)?, shares })
+    }
+
+    /// Sets the settings of class `index` from the next packet on; packets that wait stay. A class
+    /// that is not there is ignored.
+    pub fn set(&mut self, now: Nanos, index: usize, class: Class) {
+        let Some(child) = self.children.get_mut(index) else { return };
+        let token_bucket::Config { rate, burst } = class.ceiling();
+        child.set_burst(now, burst);
+        child.set_rate(now, rate);
+        self.shares.set(index, class.share);
+    }
+
+    /// Removes the ceilings, so that everything that waits can leave at once.
+    pub fn lift_ceilings(&mut self, now: Nanos) {
+        (0..self.children.as_slice().len()).for_each(|index| {
+            if let Some(child) = self.children.get_mut(index) {
+                child.set_rate(now, None);
+            }
+        });
     }
 
     /// Finds out which children may send at `now`.

@@ -9,8 +9,9 @@ use forebay_queue::egress::{
     self, Answer, Ask, Departure, Engine, FlowId, Hint, Next, Policy, Settings, Transport,
 };
 use forebay_queue::{
-    Codel, DropReason, Drr, DualPi2, Ecn, Fifo, FqCodel, Limit, Packet, Pi2, Pie, Qdisc, Sfq,
-    StrictPriority, TokenBucket, codel, drr, dualpi2, fifo, fq_codel, pi2, pie, sfq, token_bucket,
+    Class, Codel, DropReason, Drr, DualPi2, Ecn, Fifo, FqCodel, Limit, Packet, Pi2, Pie, Qdisc,
+    Sfq, Share, StrictPriority, TokenBucket, Weighted, codel, drr, dualpi2, fifo, fq_codel, pi2,
+    pie, sfq, token_bucket,
 };
 use forebay_units::{Bytes, Nanos, Rate};
 
@@ -91,7 +92,10 @@ fn nothing_is_allocated_once_warm() {
     let fq_codel = fq_codel::Config { limit: 500, ..fq_codel::Config::default() };
     let rate = Some(Rate::from_mbps(50));
     let shaper = token_bucket::Config { rate, ..token_bucket::Config::default() };
-    let qdiscs: [(&str, Box<dyn Qdisc<Pkt>>); 10] = [
+    let share = Share { weight: 3, rate: Some(Rate::from_mbps(1)) };
+    let classes = [Class::default(), Class { share, ceil: rate }];
+    let weighted = Weighted::new(classes.map(|class| (class, fifo())).into()).unwrap();
+    let qdiscs: [(&str, Box<dyn Qdisc<Pkt>>); 11] = [
         ("fifo", Box::new(fifo())),
         ("codel", Box::new(Codel::new(codel::Config::default()).unwrap())),
         ("pie", Box::new(Pie::new(pie::Config::default()).unwrap())),
@@ -104,6 +108,7 @@ fn nothing_is_allocated_once_warm() {
             Box::new(Drr::new(drr::Config::default(), vec![(1, fifo()), (3, fifo())]).unwrap()),
         ),
         ("priority", Box::new(StrictPriority::new(vec![fifo(), fifo()]).unwrap())),
+        ("weighted", Box::new(weighted)),
         ("token bucket", Box::new(TokenBucket::new(shaper, sfq()))),
     ];
     for (name, mut q) in qdiscs {

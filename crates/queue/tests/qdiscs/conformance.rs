@@ -2,8 +2,9 @@
 
 use forebay_queue::token_bucket::Burst;
 use forebay_queue::{
-    Codel, DropReason, Drr, DualPi2, Ecn, Fifo, FqCodel, InOrder, Limit, Pi2, Pie, Qdisc, Sfq,
-    StrictPriority, TokenBucket, codel, drr, dualpi2, fifo, fq_codel, pi2, pie, sfq, token_bucket,
+    Class, Codel, DropReason, Drr, DualPi2, Ecn, Fifo, FqCodel, InOrder, Limit, Pi2, Pie, Qdisc,
+    Sfq, Share, StrictPriority, TokenBucket, Weighted, codel, drr, dualpi2, fifo, fq_codel, pi2,
+    pie, sfq, token_bucket,
 };
 use forebay_units::{Bytes, Nanos, Rate};
 use proptest::prelude::*;
@@ -114,6 +115,15 @@ fn drr(children: Vec<(u32, Boxed)>) -> Boxed {
     Box::new(Drr::new(drr::Config { quantum: Bytes(500) }, children).unwrap())
 }
 
+fn class(weight: u32, rate: Option<u64>, ceil: Option<u64>) -> Class {
+    let share = Share { weight, rate: rate.map(Rate::from_mbps) };
+    Class { share, ceil: ceil.map(Rate::from_mbps) }
+}
+
+fn weighted(children: Vec<(Class, Boxed)>) -> Boxed {
+    Box::new(Weighted::new(children).unwrap())
+}
+
 fn priority(children: Vec<Boxed>) -> Boxed {
     Box::new(StrictPriority::new(children).unwrap())
 }
@@ -194,6 +204,18 @@ conforms! {
             let burst = Burst::Time(Nanos(mbps * 10_000));
             (1, shaped(burst, Rate::from_mbps(mbps), fifo(Limit::packets(10))))
         }).into());
+    weighted_of_fifos: Rules { packets: 10, per_class: true, peeks: false, ..RULES } =>
+        weighted([(1, None), (2, None), (3, Some(9)), (7, None)]
+            .map(|(weight, rate)| (class(weight, rate, None), fifo(Limit::packets(10)))).into());
+    weighted_with_ceilings: Rules {
+        packets: 12, per_class: true, aqm: CODEL, shaped: true, peeks: false, ..RULES
+    } =>
+        weighted(vec![
+            (class(1, Some(5), Some(7)), fifo(Limit::packets(12))),
+            (class(9, None, Some(20)), codel(Limit::packets(12))),
+            (class(3, Some(30), None), fq_codel(12, 1 << 20)),
+            (class(1, None, Some(3)), fifo(Limit::packets(12))),
+        ]);
     priority_of_fifos: Rules { packets: 10, per_class: true, ..RULES } =>
         priority((0..4).map(|_| fifo(Limit::packets(10))).collect());
     priority_with_a_shaper: Rules {

@@ -19,3 +19,4 @@ mod priority;
 mod sfq;
 mod shares;
 mod token_bucket;
+mod weighted;
