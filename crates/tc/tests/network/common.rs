@@ -122,6 +122,7 @@ pub(crate) fn plan(bundles: &[&[Discipline]]) -> Plan {
         .iter()
         .enumerate()
         .map(|(number, classes)| BundleQueues {
+            shares: Vec::new(),
             share: forebay_tc::Share::default(),
             number,
             name: format!("b{number}"),
