@@ -2,7 +2,7 @@
 
 use forebay_dataplane::Packet;
 use forebay_discipline::{BuildError, Discipline};
-use forebay_queue::{Backlog, DropSink, DualPi2, Qdisc, Room, StrictPriority};
+use forebay_queue::{Backlog, DropSink, DualPi2, Qdisc, Room, StrictPriority, Weighted};
 use forebay_units::Nanos;
 
 use crate::Error;
@@ -13,6 +13,8 @@ use crate::config::Policy;
 pub(crate) enum Queue {
     /// DualPI2, as its own type for its statistics.
     DualPi2(Box<DualPi2<Packet>>),
+    /// Weighted classes, as their own type since their shares change.
+    Weighted(Box<Weighted<Packet>>),
     /// Any other discipline.
     Other(Box<dyn Qdisc<Packet>>),
 }
@@ -31,12 +33,34 @@ impl Queue {
         }
         let built = policy.classes.iter().map(|c| c.policy.build(seed).map_err(refused));
         let built: Vec<Box<dyn Qdisc<Packet>>> = built.collect::<Result<_, _>>()?;
+        if policy.is_weighted() {
+            let classes = policy.classes.iter().map(|class| class.share.into()).zip(built);
+            let weighted = Weighted::new(classes.collect()).map_err(|e| refused(e.into()))?;
+            return Ok(Self::Weighted(Box::new(weighted)));
+        }
         Ok(Self::Other(Box::new(StrictPriority::new(built).map_err(|e| refused(e.into()))?)))
+    }
+
+    /// Sets the shares of weighted classes to those of `policy`; packets that wait stay.
+    pub(crate) fn set_shares(&mut self, now: Nanos, policy: &Policy) {
+        if let Self::Weighted(weighted) = self {
+            for (index, class) in policy.classes.iter().enumerate() {
+                weighted.set(now, index, class.share.into());
+            }
+        }
+    }
+
+    /// Removes limits below that of the whole queue, so that everything that waits can leave.
+    pub(crate) fn lift_ceilings(&mut self, now: Nanos) {
+        if let Self::Weighted(weighted) = self {
+            weighted.lift_ceilings(now);
+        }
     }
 
     fn qdisc(&self) -> &dyn Qdisc<Packet> {
         match self {
             Self::DualPi2(qdisc) => &**qdisc,
+            Self::Weighted(qdisc) => &**qdisc,
             Self::Other(qdisc) => &**qdisc,
         }
     }
@@ -44,6 +68,7 @@ impl Queue {
     fn qdisc_mut(&mut self) -> &mut dyn Qdisc<Packet> {
         match self {
             Self::DualPi2(qdisc) => &mut **qdisc,
+            Self::Weighted(qdisc) => &mut **qdisc,
             Self::Other(qdisc) => &mut **qdisc,
         }
     }

@@ -35,7 +35,7 @@ impl Discipline {
     ///
     /// # Errors
     /// If a setting is out of the discipline's range, or only the kernel has the discipline; and
-    /// for strict priority, whose classes are built one by one.
+    /// for a policy of classes, which are built one by one.
     pub fn build<P: Packet + 'static>(&self, seed: u64) -> Result<Box<dyn Qdisc<P>>, BuildError> {
         let terms = Terms { seed: Some(seed), most_packets: MAX_BUFFERED_PACKETS };
         self.kind.build(&self.settings, terms)
@@ -49,8 +49,8 @@ impl Discipline {
         if self.kind.is_kernel_only() { Err(KernelOnly(self.kind.name())) } else { Ok(()) }
     }
 
-    /// Returns the number of packets that [`Discipline::build`]'s queue can hold; zero for strict
-    /// priority, whose classes hold them.
+    /// Returns the number of packets that [`Discipline::build`]'s queue can hold; zero for a
+    /// policy of classes, which hold them.
     pub fn capacity(&self) -> u64 {
         u64::from(self.kind.capacity(&self.settings))
     }
@@ -63,8 +63,8 @@ impl Discipline {
         Self { settings: self.kind.at_rate(&self.settings, rate), ..*self }
     }
 
-    /// Returns the kernel's queue of this kind, for a sendbox over the kernel's queues; `None` for
-    /// strict priority, which is made of classes, and for a discipline that only this project has.
+    /// Returns the kernel's queue of this kind, for a sendbox over the kernel's queues; `None` for a
+    /// policy of classes, and for a discipline that only this project has.
     ///
     /// The limit is that of the box's own queue, in packets where the kernel counts nothing else. A
     /// super-packet counts as one.

@@ -23,6 +23,7 @@ mod pi2;
 mod pie;
 mod sfq;
 mod strict;
+mod weighted;
 
 mod discipline;
 mod limit;

@@ -63,7 +63,12 @@ registry! {
     cake::Cake;
     /// Strict priority of classes, each with a discipline of its own.
     strict::Strict;
+    /// Classes with weights, guaranteed rates and ceilings, each with a discipline of its own.
+    weighted::Weighted;
 }
+
+/// Names under which others have classes with weights or rates.
+const LIKE_WEIGHTED: [&str; 6] = ["drr", "ets", "hfsc", "htb", "wfq", "wrr"];
 
 impl Kind {
     /// Returns the name in configuration files, scenarios and stored records.
@@ -195,6 +200,12 @@ impl<'de> Deserialize<'de> for Kind {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let name = String::deserialize(deserializer)?;
         let found = Self::ALL.iter().find(|kind| kind.name() == name);
+        if LIKE_WEIGHTED.contains(&name.as_str()) {
+            let meant = Self::Weighted.name();
+            return Err(D::Error::custom(format!(
+                "unknown kind `{name}`; did you mean `{meant}`?"
+            )));
+        }
         found.copied().ok_or_else(|| D::Error::unknown_variant(&name, Self::NAMES))
     }
 }

@@ -81,7 +81,7 @@ fn check_keys(keys: &[Key], given: &[(Key, Range<usize>)]) -> Result<(), WrongSe
 fn check_limit(kind: Kind, settings: &Settings) -> Result<(), WrongSetting> {
     let Some(limit) = settings.limit else { return Ok(()) };
     let message = match limit {
-        _ if kind.is_classful() => "strict priority has a limit for each class",
+        _ if kind.is_classful() => "each class has a limit of its own: set it there",
         Limit::Bdp(_) => "the round trip is not known beforehand: give packets, bytes or a time",
         Limit::Packets(0) | Limit::Time(Nanos::ZERO) => "nothing could wait",
         Limit::Packets(n) if n > MAX_CONFIGURED_PACKETS => "more than a million packets",

@@ -43,6 +43,10 @@ fn names_differ_and_are_read_as_they_are_written() {
     }
     let error = serde_json::from_str::<Kind>("\"red\"").unwrap_err().to_string();
     assert!(error.starts_with("unknown variant `red`, expected one of `fifo`, `sfq`"), "{error}");
+    for like in ["drr", "htb", "wfq"] {
+        let error = serde_json::from_str::<Kind>(&format!("\"{like}\"")).unwrap_err().to_string();
+        assert!(error.contains("did you mean `weighted`?"), "{error}");
+    }
 }
 
 /// A discipline that nothing can be built of, or that no file can name, is a mistake in its file.
@@ -113,7 +117,7 @@ fn the_json_of_bottleneck_queues_has_every_setting() {
     let old = r#"{"kind":"codel","limit_packets":397,"target_ns":5000000,"interval_ns":100000000,"ecn":false,"l4s_threshold_ns":null}"#;
     let codel = spec(Kind::Codel, Settings { ecn: Some(false), ..none });
     assert_eq!(serde_json::from_str::<QueueSpec>(old).unwrap(), codel);
-    for kind in [Kind::Cake, Kind::FqPie, Kind::Strict] {
+    for kind in [Kind::Cake, Kind::FqPie, Kind::Strict, Kind::Weighted] {
         assert_eq!(QueueSpec::new(&kind.into(), ON_PATH), None);
     }
 }
@@ -156,7 +160,7 @@ fn a_box_has_what_its_dataplane_has_or_has_a_stand_in_for() {
     assert_eq!(
         lacks(&QueueOwner::Forebay, Kind::FqPie).unwrap(),
         "fq_pie is a queue of the kernel's, which goes with `dataplane = \"kernel\"` in [sendbox]; \
-         a box's own are fifo, sfq, fq_codel, pie, dualpi2 and strict"
+         a box's own are fifo, sfq, fq_codel, pie, dualpi2, strict and weighted"
     );
     assert_eq!(lacks(&QueueOwner::Forebay, Kind::DualPi2), None);
     assert_eq!(lacks(&QueueOwner::Forebay, Kind::Sfq), None);

@@ -126,6 +126,11 @@ impl BundleTable {
                 self.policy,
                 DEFAULT,
                 (self.class, self.classifier),
+                &[
+                    ("the bundle's max_rate", max_rate),
+                    ("the bundle's ceil", share.ceil),
+                    ("the common max_rate", limit),
+                ],
             )?,
             name: self.name.into_inner(),
             id: self.id.into_inner(),

@@ -73,7 +73,8 @@ impl Configuration for LinkConfig {
         let rates = rates(source, &span, [&table.rate, &table.outward, &table.inward])?;
         let rules = (table.class, table.classifier);
         let owner = QueueOwner::Forebay;
-        let policy = Policy::check(source, "link", &owner, table.policy, DEFAULT, rules)?;
+        let limits = [("the rate outward", rates[0]), ("the rate inward", rates[1])];
+        let policy = Policy::check(source, "link", &owner, table.policy, DEFAULT, rules, &limits)?;
         let direction = |rate: Option<Rate>| {
             rate.map(|rate| DirectionConfig { rate, policy: at(&policy, rate) })
         };

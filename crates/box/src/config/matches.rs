@@ -16,6 +16,18 @@ pub struct Match {
 }
 
 impl Match {
+    /// Whether every packet that fits `other` fits this rule too.
+    pub(super) fn covers(&self, other: &Self) -> bool {
+        fn within<T>(own: &[T], other: &[T], has: impl Fn(&T, &T) -> bool) -> bool {
+            own.is_empty()
+                || !other.is_empty() && other.iter().all(|o| own.iter().any(|own| has(own, o)))
+        }
+        within(&self.dscp, &other.dscp, |own, o| own == o)
+            && within(&self.ports, &other.ports, |own, o| own == o)
+            && within(&self.prefixes, &other.prefixes, |own, o| own.contains(o))
+            && within(&self.vlans, &other.vlans, |own, o| own == o)
+    }
+
     /// Whether every packet fits.
     pub fn is_all(&self) -> bool {
         self.dscp.is_empty()

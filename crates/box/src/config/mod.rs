@@ -6,6 +6,7 @@
 //! changes nothing.
 
 mod bundle;
+mod effective;
 mod framing;
 mod key;
 mod link;
@@ -20,6 +21,7 @@ mod site;
 mod steering;
 
 pub use bundle::BundleConfig;
+pub use effective::{EffectiveShare, effective_shares};
 pub use framing::{Cells, Framing};
 pub use key::generate as generate_key;
 pub use link::{DirectionConfig, LinkConfig};

@@ -1,12 +1,15 @@
 use std::fmt;
+use std::ops::Range;
 
-use forebay_config::{ConfigError, Prefix, Source, Spanned};
+use forebay_config::{ConfigError, Prefix, RateValue, Source, Spanned};
 use forebay_discipline::{Discipline, Kind, PolicyTable, QueueOwner};
+use forebay_units::Rate;
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error, IntoDeserializer, MapAccess, Visitor};
 
 use super::matches::{Lists, Match};
+use super::share::{Share, ShareKeys};
 use super::steering::{Classifier, ClassifierTable};
 
 /// The policy of a queue: its discipline and what belongs to it.
@@ -14,15 +17,15 @@ use super::steering::{Classifier, ClassifierTable};
 pub struct Policy {
     /// The discipline of the bundle's queue.
     pub discipline: Discipline,
-    /// For strict priority: the classes, the most urgent first, each with its own discipline. Empty
-    /// for the others.
+    /// For strict priority, the most urgent first, or for weighted classes: the classes, each with
+    /// its own discipline. Empty for the others.
     pub classes: Vec<Class>,
     /// For DualPI2: the rules that send packets to a queue whatever their ECN field. The first that
     /// fits decides; where none does, the ECN field.
     pub classifiers: Vec<Classifier>,
 }
 
-/// A class of strict priority.
+/// A class of strict priority, or a weighted one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Class {
     /// The name of the class.
@@ -31,6 +34,8 @@ pub struct Class {
     pub matches: Match,
     /// The discipline of the class.
     pub policy: Discipline,
+    /// The share of a weighted class in the rate of its bundle.
+    pub share: Share,
 }
 
 /// The table `[[bundle.class]]` as it is written.
@@ -47,6 +52,9 @@ pub(super) struct ClassTable {
     #[serde(default)]
     vlans: Vec<Spanned<u16>>,
     policy: Option<Spanned<PolicyValue>>,
+    weight: Option<Spanned<u32>>,
+    rate: Option<Spanned<RateValue>>,
+    ceil: Option<Spanned<RateValue>>,
 }
 
 /// A policy as it is written: a word, `"fq_codel"`, or a table.
@@ -104,7 +112,22 @@ impl Policy {
         self.classes.iter().take(all_but_last).map(|c| &c.matches)
     }
 
-    /// Checks the tables inside the table `of`; without a policy `default` counts.
+    /// Whether the classes have shares in the rate.
+    pub(crate) fn is_weighted(&self) -> bool {
+        self.discipline.kind == Kind::Weighted
+    }
+
+    /// Whether `other` differs in the shares of classes only, or not at all.
+    pub(crate) fn differs_in_shares(&self, other: &Self) -> bool {
+        let shared = |policy: &Self| {
+            let class = |class: &Class| Class { share: Share::default(), ..class.clone() };
+            Self { classes: policy.classes.iter().map(class).collect(), ..policy.clone() }
+        };
+        self.is_weighted() && shared(self) == shared(other)
+    }
+
+    /// Checks the tables inside the table `of`; without a policy `default` counts. The queue's rate
+    /// is never above any of `limits`, each of which has a name.
     pub(super) fn check(
         source: &Source,
         of: &str,
@@ -112,6 +135,7 @@ impl Policy {
         table: Option<Spanned<PolicyValue>>,
         default: Kind,
         (classes, classifiers): (Vec<ClassTable>, Vec<ClassifierTable>),
+        limits: &[(&str, Option<Rate>)],
     ) -> Result<Self, ConfigError> {
         let key = format!("{of}.policy");
         let (discipline, span) = match table {
@@ -124,20 +148,64 @@ impl Policy {
             return match classes.first() {
                 None => Ok(Self { discipline, classes: Vec::new(), classifiers }),
                 Some(class) => {
-                    let message = "classes go with policy = { kind = \"strict\" } only";
+                    let message = "classes go with policy = { kind = \"strict\" } or \"weighted\"";
                     Err(source.error_at(class.name.span(), format!("{of}.class"), message))
                 }
             };
         }
-        if classes.is_empty() {
-            let message = format!("strict priority needs at least one [[{of}.class]]");
+        let few = match kind {
+            Kind::Weighted if classes.len() < 2 => Some("weighted classes need at least two"),
+            _ if classes.is_empty() => Some("strict priority needs at least one"),
+            _ => None,
+        };
+        if let Some(few) = few {
+            let message = format!("{few} [[{of}.class]]");
             return Err(source.error_at(span, key, message));
         }
         let last = classes.len() - 1;
-        let classes = classes.into_iter().enumerate();
-        let classes = classes.map(|(i, c)| c.check(source, of, owner, i == last));
-        Ok(Self { discipline, classes: classes.collect::<Result<_, _>>()?, classifiers })
+        let mut sum = 0;
+        let mut checked: Vec<Class> = Vec::with_capacity(classes.len());
+        for (index, table) in classes.into_iter().enumerate() {
+            let (name, rate) = (table.name.span(), table.rate.as_ref().map(Spanned::span));
+            let class = table.check(source, of, owner, kind, index == last)?;
+            if let Some(before) =
+                checked.iter().find(|before| before.matches.covers(&class.matches))
+                && kind == Kind::Weighted
+            {
+                let message = format!(
+                    "no packet belongs to it, since the class {} before it takes them all: change \
+                     one of them, or remove it",
+                    before.name
+                );
+                return Err(source.error_at(name, format!("{of}.class"), message));
+            }
+            sum = class.share.rate.map_or(sum, |rate| rate.as_bps().saturating_add(sum));
+            check_sum(source, of, rate, Rate::from_bps(sum), limits)?;
+            checked.push(class);
+        }
+        Ok(Self { discipline, classes: checked, classifiers })
     }
+}
+
+/// Refuses guaranteed rates of classes whose `sum` so far is above one of `limits`. The last of
+/// them is at `span`.
+fn check_sum(
+    source: &Source,
+    of: &str,
+    span: Option<Range<usize>>,
+    sum: Rate,
+    limits: &[(&str, Option<Rate>)],
+) -> Result<(), ConfigError> {
+    let Some(span) = span else { return Ok(()) };
+    for (name, limit) in limits {
+        if let Some(limit) = limit.filter(|limit| sum > *limit) {
+            let message = format!(
+                "the rates of the classes add up to {sum}, above {name} ({limit}): lower them"
+            );
+            return Err(source.error_at(span, format!("{of}.class.rate"), message));
+        }
+    }
+    Ok(())
 }
 
 impl ClassTable {
@@ -146,10 +214,20 @@ impl ClassTable {
         source: &Source,
         of: &str,
         owner: &QueueOwner,
+        kind: Kind,
         is_last: bool,
     ) -> Result<Class, ConfigError> {
         let key = format!("{of}.class");
-        let Self { name, dscp, ports, prefixes, vlans, policy } = self;
+        let Self { name, dscp, ports, prefixes, vlans, policy, weight, rate, ceil } = self;
+        let share = ShareKeys { weight, rate, ceil };
+        if let Some((given, span)) = share.given()
+            && kind != Kind::Weighted
+        {
+            let message =
+                "goes with policy = { kind = \"weighted\" }: strict priority has no shares";
+            return Err(source.error_at(span, format!("{key}.{given}"), message));
+        }
+        let share = share.check_values(source, &key, "class")?;
         let matches = Lists { dscp, ports, prefixes, vlans }.check(source, &key, owner)?;
         if matches.is_all() != is_last {
             let message = if is_last {
@@ -159,6 +237,7 @@ impl ClassTable {
             };
             return Err(source.error_at(name.span(), key, message));
         }
+        let span = policy.as_ref().map_or(name.span(), Spanned::span);
         let policy = match policy {
             None => DEFAULT.into(),
             Some(table) => {
@@ -171,6 +250,14 @@ impl ClassTable {
                 policy
             }
         };
-        Ok(Class { name: name.into_inner(), matches, policy })
+        // Nothing stands in for a discipline there.
+        if let QueueOwner::Kernel(Some(features)) = owner
+            && kind == Kind::Weighted
+            && let Some(discipline) = policy.to_tc()
+            && let Err(e) = features.check_itself(&discipline)
+        {
+            return Err(source.error_at(span, format!("{key}.policy"), e.to_string()));
+        }
+        Ok(Class { name: name.into_inner(), matches, policy, share })
     }
 }

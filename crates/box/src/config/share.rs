@@ -6,14 +6,15 @@ use super::BundleConfig;
 /// The largest weight.
 const MAX_WEIGHT: u32 = 100;
 
-/// The part of a bundle in the common limit of all bundles, and its own limit.
+/// The part of a bundle in the common limit of all bundles, or of a class in the rate of its
+/// bundle, and its own limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
-    /// The weight by which bundles divide what is left beyond guaranteed rates.
+    /// The weight that divides what is left beyond guaranteed rates.
     pub weight: u32,
     /// The guaranteed rate.
     pub rate: Option<Rate>,
-    /// The rate that the bundle never exceeds, also without control.
+    /// The rate that is never exceeded, also without control.
     pub ceil: Option<Rate>,
 }
 
@@ -35,7 +36,19 @@ impl From<Share> for forebay_tc::Share {
     }
 }
 
-/// The keys of a bundle's share as they are written.
+impl From<Share> for forebay_queue::Class {
+    fn from(share: Share) -> Self {
+        Self { share: share.into(), ceil: share.ceil }
+    }
+}
+
+impl From<Share> for forebay_tc::ClassShare {
+    fn from(share: Share) -> Self {
+        Self { share: share.into(), ceil: share.ceil }
+    }
+}
+
+/// The keys of a bundle's or class's share as they are written.
 #[derive(Debug)]
 pub(super) struct ShareKeys {
     pub(super) weight: Option<Spanned<u32>>,
@@ -44,12 +57,38 @@ pub(super) struct ShareKeys {
 }
 
 impl ShareKeys {
-    /// Checks the keys of the table `of`, whose bundle has `limit` in common with others.
+    /// Returns the key of a class that only weighted classes have, with its place; `None` if there
+    /// is none.
+    pub(super) fn given(&self) -> Option<(&'static str, std::ops::Range<usize>)> {
+        let weight = self.weight.as_ref().map(|weight| ("weight", weight.span()));
+        let rate = || self.rate.as_ref().map(|rate| ("rate", rate.span()));
+        weight.or_else(rate).or_else(|| self.ceil.as_ref().map(|ceil| ("ceil", ceil.span())))
+    }
+
+    /// Checks the keys of the bundle in the table `of`, which has `limit` in common with others.
     pub(super) fn check(
         self,
         source: &Source,
         of: &str,
         limit: Option<Rate>,
+    ) -> Result<Share, ConfigError> {
+        if limit.is_none()
+            && let Some((name @ ("weight" | "rate"), span)) = self.given()
+        {
+            let table = if of == "peer" { "site" } else { "sendbox" };
+            let message = format!("divides a common limit: set max_rate in [{table}]");
+            return Err(source.error_at(span, format!("{of}.{name}"), message));
+        }
+        self.check_values(source, of, "bundle")
+    }
+
+    /// Checks the values of the keys in the table `of`, which are those of a bundle or class,
+    /// `what`.
+    pub(super) fn check_values(
+        self,
+        source: &Source,
+        of: &str,
+        what: &str,
     ) -> Result<Share, ConfigError> {
         let Self { weight, rate, ceil } = self;
         let key = |key: &str| format!("{of}.{key}");
@@ -63,21 +102,10 @@ impl ShareKeys {
         for (name, given) in [("rate", &rate), ("ceil", &ceil)] {
             if let Some(zero) = given.as_ref().filter(|r| r.get_ref().0 == Rate::ZERO) {
                 let message = match name {
-                    "rate" => "a rate of zero guarantees nothing: remove it",
-                    _ => "a rate of zero stops the bundle",
+                    "rate" => "a rate of zero guarantees nothing: remove it".to_owned(),
+                    _ => format!("a rate of zero stops the {what}"),
                 };
                 return Err(source.error_at(zero.span(), key(name), message));
-            }
-        }
-        if limit.is_none() {
-            let table = if of == "peer" { "site" } else { "sendbox" };
-            let message = format!("divides a common limit: set max_rate in [{table}]");
-            let given = [
-                ("weight", weight.as_ref().map(Spanned::span)),
-                ("rate", rate.as_ref().map(Spanned::span)),
-            ];
-            if let Some((name, Some(span))) = given.into_iter().find(|(_, span)| span.is_some()) {
-                return Err(source.error_at(span, key(name), message));
             }
         }
         if let (Some(given), Some(most)) = (&rate, value(&ceil))

@@ -13,6 +13,8 @@ use super::bundle::{BundleTable, check_distinct};
 use super::share::check_limit;
 use super::*;
 
+mod weighted;
+
 /// A directory with a key, gone when the test is over.
 struct Dir(PathBuf);
 
@@ -262,9 +264,14 @@ name = "rest"
             vlans: vec![7],
         },
         policy: Discipline::limited(Kind::Fifo, Some(Limit::Packets(50))),
+        share: Share::default(),
     };
-    let rest =
-        Class { name: "rest".to_owned(), matches: Match::default(), policy: Kind::Sfq.into() };
+    let rest = Class {
+        name: "rest".to_owned(),
+        matches: Match::default(),
+        policy: Kind::Sfq.into(),
+        share: Share::default(),
+    };
     assert_eq!(policy.classes, [voice, rest]);
 }
 
@@ -354,7 +361,7 @@ fn policies_that_cannot_work_are_refused() {
         ),
         (
             policy("kind = \"strict\", limit = \"9 packets\""),
-            "7: bundle.policy.limit: strict priority has a limit for each class",
+            "7: bundle.policy.limit: each class has a limit of its own",
         ),
         (
             policy("kind = \"sfq\", perturb = \"0 s\""),
@@ -420,7 +427,7 @@ fn policies_that_cannot_work_are_refused() {
         ),
         (
             "[[bundle.class]]\nname = \"c\"\n".to_owned(),
-            "8: bundle.class: classes go with policy = { kind = \"strict\" } only",
+            "8: bundle.class: classes go with policy = { kind = \"strict\" } or \"weighted\"",
         ),
         (
             classifier("sfq", "queue = \"classic\"\ndscp = [46]\n"),

@@ -10,6 +10,7 @@ use forebay_units::{Bytes, Nanos, Rate};
 
 use super::schedule::Schedule;
 use super::{Lateness, Place, Shaped};
+use crate::config::Policy;
 use crate::logs::Packets;
 use crate::policy::Queue;
 
@@ -251,6 +252,7 @@ impl DirectionQueues {
     ) {
         let queue = &mut self.queues[index];
         let mut old = std::mem::replace(queue.child_mut(), InOrder::new(policy));
+        old.policy_mut().lift_ceilings(now);
         let mut drops = Dropped::new(now, pool, log);
         while let Some(packet) = old.dequeue(now, &mut |p, r| drops.take(p, r)) {
             queue.enqueue(now, packet, &mut |p, r| drops.take(p, r));
@@ -258,6 +260,21 @@ impl DirectionQueues {
         debug_assert_eq!(old.backlog().packets, 0, "no policy holds packets back");
         self.counts[index].dropped += drops.count;
         self.schedule.set(index, queue.next_event(now));
+    }
+
+    /// Sets the shares of the weighted classes of queue number `index`, whose packets stay.
+    pub(crate) fn set_shares(&mut self, now: Nanos, index: usize, policy: &Policy) {
+        let queue = &mut self.queues[index];
+        queue.child_mut().policy_mut().set_shares(now, policy);
+        self.schedule.set(index, queue.next_event(now));
+    }
+
+    /// Removes the ceilings of classes in all queues.
+    pub(super) fn lift_ceilings(&mut self, now: Nanos) {
+        for (index, queue) in self.queues.iter_mut().enumerate() {
+            queue.child_mut().policy_mut().lift_ceilings(now);
+            self.schedule.set(index, queue.next_event(now));
+        }
     }
 
     /// Sets whether queue number `index` sends packets in the order of their arrival.
@@ -343,8 +360,10 @@ fn record(now: Nanos, packet: &Packet, fate: Fate) -> Record {
 #[cfg(test)]
 mod tests {
     use forebay_discipline::Kind;
+    use forebay_queue as queue;
 
     use super::*;
+    use crate::config::{Class, Match, Share};
     use crate::forward::shaped;
     use crate::policy::tests::{headers, of};
 
@@ -428,7 +447,7 @@ mod tests {
         let mut queues = DirectionQueues::new(vec![build(), build()]);
         let mut now = Nanos::from_secs(1);
         let weights = |weights: [u32; 2]| {
-            move |index: usize| Some(Share { weight: weights[index], rate: None })
+            move |index: usize| Some(queue::Share { weight: weights[index], rate: None })
         };
         queues.set_limit(now, Some(Rate::from_mbps(12)), weights([1, 3]));
         for _ in 0..200 {
@@ -467,6 +486,55 @@ mod tests {
         queues.set_limit(half + Nanos::from_millis(100), None, |_| None);
         run(&mut queues, Nanos::from_secs(2));
         assert_eq!((queues.queued(), queues.counts().sent, queues.counts().dropped), (0, 400, 0));
+        assert_eq!(pool.available(), chunks, "every frame came back");
+    }
+
+    /// Classes with ceilings so low that packets wait for them, not for the queue.
+    #[test]
+    fn weighted_classes_lose_nothing_when_their_shares_or_the_policy_change() {
+        let policy = |ceil: Option<u64>| {
+            let share = Share { weight: 1, rate: None, ceil: ceil.map(Rate::from_bps) };
+            let class = || Class {
+                name: String::new(),
+                matches: Match::default(),
+                policy: Kind::Fifo.into(),
+                share,
+            };
+            Policy { classes: vec![class(), class()], ..of(Kind::Weighted) }
+        };
+        let (mut pool, mut log) = (Pool::new(128, 1500).unwrap(), Packets::create(None).unwrap());
+        let chunks = pool.available();
+        let now = Nanos::from_secs(1);
+        let build = |policy: &Policy| Queue::build("b", policy, 1).unwrap();
+        let fill = |queues: &mut DirectionQueues, pool: &mut Pool, log: &mut Packets| {
+            for class in [0, 1].repeat(30) {
+                let frame = pool.frame(&[class; 1514]).unwrap();
+                let packet = Packet::new(frame, Some(&headers(1)), now).in_class(class);
+                queues.take_in(now, Place { queue: 0, packet }, pool, log, &mut |_, _| ());
+            }
+            queues.queues()[0].backlog().packets
+        };
+        let slow = policy(Some(1_000));
+        let mut queues = DirectionQueues::new(vec![shaped(build(&slow), None)]);
+        // The burst of each class, eight frames, and one more have left.
+        assert_eq!(fill(&mut queues, &mut pool, &mut log), 42);
+        assert!(queues.next_event().unwrap() > now, "they wait for the ceilings");
+        queues.set_shares(now, 0, &policy(Some(2_000)));
+        assert_eq!(queues.queues()[0].backlog().packets, 42);
+        queues.replace(now, 0, build(&of(Kind::Fifo)), &mut pool, &mut log);
+        assert_eq!(queues.queues()[0].backlog().packets, 42);
+        queues.replace(now, 0, build(&slow), &mut pool, &mut log);
+        queues.set_shares(now, 0, &policy(None));
+        queues.release(now, &mut pool, &mut log, &mut |_, _| ());
+        assert_eq!((queues.counts().sent, queues.counts().dropped), (60, 0));
+        queues.out.drain(..).for_each(|frame| pool.release(frame));
+        // At the end of the process ceilings do not hold frames back.
+        queues.replace(now, 0, build(&slow), &mut pool, &mut log);
+        assert_eq!(fill(&mut queues, &mut pool, &mut log), 42);
+        queues.lift_ceilings(now);
+        queues.release(now, &mut pool, &mut log, &mut |_, _| ());
+        assert_eq!(queues.queues()[0].backlog().packets, 0);
+        queues.out.drain(..).for_each(|frame| pool.release(frame));
         assert_eq!(pool.available(), chunks, "every frame came back");
     }
 

@@ -288,6 +288,7 @@ impl Forwarder {
         let rates = self.directions.each_ref().map(DirectionQueues::rates);
         for queues in &mut self.directions {
             queues.set_limit(start, None, |_| None);
+            queues.lift_ceilings(start);
             (0..queues.queues().len()).for_each(|index| queues.set_rate(start, index, None));
         }
         self.send_all(start, handler, batch);

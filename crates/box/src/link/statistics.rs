@@ -191,7 +191,7 @@ impl Statistics {
 fn dualpi2(state: &mut DirectionQueues) -> Option<&mut DualPi2<Packet>> {
     match state.queues_mut().first_mut()?.child_mut().policy_mut() {
         Queue::DualPi2(queues) => Some(queues),
-        Queue::Other(_) => None,
+        Queue::Weighted(_) | Queue::Other(_) => None,
     }
 }
 

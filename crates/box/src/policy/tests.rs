@@ -6,7 +6,7 @@ use forebay_units::{Bytes, Nanos, Rate};
 use forebay_wire::{Frame as Parsed, Headers};
 
 use super::*;
-use crate::config::{Class, Match};
+use crate::config::{Class, Match, Share};
 
 /// A qdisc on a clock of its own, and the pool that its packets live in.
 struct Bench {
@@ -69,7 +69,8 @@ pub(crate) fn of(discipline: impl Into<Discipline>) -> Policy {
 }
 
 fn strict(classes: impl IntoIterator<Item = Discipline>) -> Policy {
-    let class = |policy| Class { name: String::new(), matches: Match::default(), policy };
+    let share = Share::default();
+    let class = |policy| Class { name: String::new(), matches: Match::default(), policy, share };
     let classes = classes.into_iter().map(class).collect();
     Policy { discipline: Kind::Strict.into(), classes, classifiers: vec![] }
 }

@@ -8,7 +8,7 @@ use forebay_discipline::Discipline;
 use forebay_units::Rate;
 
 use super::Refused;
-use crate::config::{BundleConfig, PeerConfig, Policy};
+use crate::config::{BundleConfig, PeerConfig, Policy, Share};
 
 /// The parts of a bundle that differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,6 +21,8 @@ pub(crate) struct Parts {
     pub(crate) key: bool,
     /// The policy of its queue.
     pub(crate) policy: bool,
+    /// The shares of its policy's classes, and nothing else of the policy.
+    pub(crate) classes: bool,
     /// The settings of its control loop.
     pub(crate) control: bool,
     /// Its part of the common limit, or its own limit.
@@ -111,8 +113,10 @@ pub(crate) fn difference<'a, C: Comparable + 'a>(
     Ok(all)
 }
 
-const ADDED: &str = "added";
-const REMOVED: &str = "removed";
+/// What is said of a bundle that comes.
+pub(super) const ADDED: &str = "added";
+/// What is said of a bundle that goes.
+pub(super) const REMOVED: &str = "removed";
 
 /// Adds "`what` from to `to`" if they differ, and returns whether they do.
 fn note<T: PartialEq>(
@@ -126,6 +130,21 @@ fn note<T: PartialEq>(
         words.push(format!("{what} {} to {}", show(old), show(new)));
     }
     differs
+}
+
+/// Describes a rate that need not be given.
+fn rate(rate: &Option<Rate>) -> String {
+    rate.map_or("none".to_owned(), |rate| rate.to_string())
+}
+
+/// Adds what differs between two shares, each with `of` before it, and returns whether they differ.
+fn note_share(words: &mut Vec<String>, of: &str, [old, new]: [&Share; 2]) -> bool {
+    [
+        note(words, &format!("{of}weight"), [&old.weight, &new.weight], u32::to_string),
+        note(words, &format!("{of}rate"), [&old.rate, &new.rate], rate),
+        note(words, &format!("{of}ceil"), [&old.ceil, &new.ceil], rate),
+    ]
+    .contains(&true)
 }
 
 /// Adds "`what`" if `differs`, which it returns.
@@ -142,14 +161,20 @@ impl Comparable for BundleConfig {
     }
 
     fn compare(&self, new: &Self, words: &mut Vec<String>) -> Parts {
-        let rate = |rate: &Option<Rate>| rate.map_or("none".to_owned(), |rate| rate.to_string());
         let debug = |detection: &forebay_control::Detection| match detection {
             forebay_control::Detection::Detect => "detect".to_owned(),
             forebay_control::Detection::Ignore => "ignore".to_owned(),
         };
-        let policy = self.policy != new.policy;
+        let another = self.policy != new.policy;
+        let classes = another && self.policy.differs_in_shares(&new.policy);
+        let policy = another && !classes;
         if policy {
             words.push(policy_words(&self.policy, &new.policy));
+        }
+        if classes {
+            for (old, new) in self.policy.classes.iter().zip(&new.policy.classes) {
+                note_share(words, &format!("class {} ", old.name), [&old.share, &new.share]);
+            }
         }
         let prefixes = flag(words, "prefixes", !same_set(&self.prefixes, &new.prefixes));
         let addresses = [&self.receivebox, &new.receivebox];
@@ -164,17 +189,14 @@ impl Comparable for BundleConfig {
             note(words, "min_rate", [&self.min_rate, &new.min_rate], rate),
             note(words, "max_rate", [&self.max_rate, &new.max_rate], rate),
         ];
-        let share = [
-            note(words, "weight", [&self.share.weight, &new.share.weight], u32::to_string),
-            note(words, "rate", [&self.share.rate, &new.share.rate], rate),
-            note(words, "ceil", [&self.share.ceil, &new.share.ceil], rate),
-        ];
+        let share = note_share(words, "", [&self.share, &new.share]);
         Parts {
             prefixes,
             address,
-            share: share.contains(&true),
+            share,
             key: flag(words, "another key", another_key) || another_id,
             policy,
+            classes,
             control: control.contains(&true),
         }
     }
@@ -225,6 +247,7 @@ mod tests {
     use forebay_wire::feedback::Key;
 
     use super::*;
+    use crate::config::{Class, Match};
     use crate::slots::Slots;
 
     fn bundle(name: &str, kind: Kind) -> BundleConfig {
@@ -241,7 +264,7 @@ mod tests {
             guard: true,
             min_rate: None,
             max_rate: None,
-            share: crate::config::Share::default(),
+            share: Share::default(),
         }
     }
 
@@ -330,7 +353,7 @@ mod tests {
             (
                 |b| {
                     let rate = Some(Rate::from_mbps(3));
-                    b.share = crate::config::Share { weight: 4, rate, ceil: None };
+                    b.share = Share { weight: 4, rate, ceil: None };
                 },
                 "weight 1 to 4, rate none to 3.000 Mbit/s",
                 Parts { share: true, ..Parts::default() },
@@ -356,6 +379,37 @@ mod tests {
             assert_eq!(old.compare(&new, &mut words), parts, "{expected}");
             assert_eq!(words.join(", "), expected);
         }
+    }
+
+    #[test]
+    fn other_shares_of_classes_are_no_other_policy() {
+        let with = |share: Share, port: u16| {
+            let matches = Match { ports: vec![port], ..Match::default() };
+            let policy = Kind::Fifo.into();
+            let first = Class { name: "web".to_owned(), matches, policy, share };
+            let rest = Class {
+                name: "rest".to_owned(),
+                matches: Match::default(),
+                policy,
+                share: Share::default(),
+            };
+            let mut bundle = bundle("a", Kind::Weighted);
+            bundle.policy.classes = vec![first, rest];
+            bundle
+        };
+        let old = with(Share::default(), 443);
+        let compare = |new: &BundleConfig| {
+            let mut words = Vec::new();
+            (old.compare(new, &mut words), words.join(", "))
+        };
+        let share = Share { weight: 3, rate: None, ceil: Some(Rate::from_mbps(2)) };
+        let classes = Parts { classes: true, ..Parts::default() };
+        let words = "class web weight 1 to 3, class web ceil none to 2.000 Mbit/s".to_owned();
+        assert_eq!(compare(&with(share, 443)), (classes, words));
+        let policy = Parts { policy: true, ..Parts::default() };
+        let words = "policy weighted with other settings".to_owned();
+        assert_eq!(compare(&with(share, 80)), (policy, words));
+        assert_eq!(compare(&with(Share::default(), 443)), (Parts::default(), String::new()));
     }
 
     #[test]

@@ -6,7 +6,7 @@
 
 mod difference;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::io::Write;
 use std::os::fd::RawFd;
@@ -17,6 +17,7 @@ use forebay_config::Configuration;
 use forebay_records::{RELOAD_SOCKET, Reloaded};
 use forebay_units::Rate;
 
+use self::difference::{ADDED, REMOVED};
 pub(crate) use self::difference::{Difference, Parts, Step, difference};
 
 use crate::Error;
@@ -244,6 +245,36 @@ impl Words {
         Self(words)
     }
 
+    /// As [`Self::new`] for a site, which has the bundles `sent` and `received` from now on. If one
+    /// direction of a peer comes or goes and the other stays, the direction is named.
+    pub(crate) fn of_site(
+        sends: Vec<(String, String)>,
+        receives: Vec<(String, String)>,
+        [sent, received]: [&HashSet<String>; 2],
+    ) -> Self {
+        let words = |all: &[(String, String)]| -> HashMap<_, _> { all.iter().cloned().collect() };
+        let (of_sends, of_receives) = (words(&sends), words(&receives));
+        let named = |all: Vec<(String, String)>,
+                     others: &HashSet<String>,
+                     said: &HashMap<_, _>,
+                     direction: &str| {
+            let one = |(name, what): (String, String)| {
+                let other = said.get(&name).map_or("", String::as_str);
+                let what = match what.as_str() {
+                    REMOVED if others.contains(&name) => format!("no longer {direction}"),
+                    ADDED if other != ADDED && (others.contains(&name) || other == REMOVED) => {
+                        format!("{direction} from now on")
+                    }
+                    _ => what,
+                };
+                (name, what)
+            };
+            all.into_iter().map(one).collect::<Vec<_>>()
+        };
+        let sends = named(sends, received, &of_receives, "sent");
+        Self::new(sends, named(receives, sent, &of_sends, "received"))
+    }
+
     /// Adds that the common limit of all bundles changed, if it did.
     pub(crate) fn with_limit(mut self, old: Option<Rate>, new: Option<Rate>) -> Self {
         if old != new {
@@ -294,5 +325,30 @@ mod tests {
         assert_eq!(Words::new(vec![], vec![]).to_string(), "nothing changed");
         let many: Vec<_> = (0..130).map(|n| (format!("b{n}"), "added".to_owned())).collect();
         assert!(Words::new(many, vec![]).to_string().ends_with("b99: added; 30 more"));
+    }
+
+    #[test]
+    fn a_direction_of_a_peer_that_goes_or_comes_is_named() {
+        let words = |all: &[(&str, &str)]| -> Vec<(String, String)> {
+            all.iter().map(|(name, what)| ((*name).to_owned(), (*what).to_owned())).collect()
+        };
+        let names = |all: &[&str]| all.iter().map(|name| (*name).to_owned()).collect();
+        let (sent, received) = (names(&["new", "more"]), names(&["new", "less", "more", "turned"]));
+        let said = Words::of_site(
+            words(&[("less", "removed"), ("gone", "removed"), ("turned", "removed")]),
+            words(&[("less", "prefixes"), ("gone", "removed"), ("turned", "added")]),
+            [&sent, &received],
+        );
+        assert_eq!(
+            said.to_string(),
+            "less: no longer sent, prefixes; gone: removed; \
+             turned: no longer sent, received from now on"
+        );
+        let said = Words::of_site(
+            words(&[("new", "added"), ("more", "added"), ("old", "removed")]),
+            words(&[("new", "added")]),
+            [&sent, &received],
+        );
+        assert_eq!(said.to_string(), "new: added; more: sent from now on; old: removed");
     }
 }

@@ -49,7 +49,9 @@ mod tests {
 
     fn bundle(prefixes: &[&str], classes: Vec<Match>) -> BundleConfig {
         let kind = if classes.is_empty() { Kind::Sfq } else { Kind::Strict };
-        let class = |matches| Class { name: String::new(), matches, policy: Kind::Sfq.into() };
+        let share = crate::config::Share::default();
+        let class =
+            |matches| Class { name: String::new(), matches, policy: Kind::Sfq.into(), share };
         BundleConfig {
             name: "b".to_owned(),
             id: 1,

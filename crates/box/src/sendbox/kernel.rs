@@ -175,10 +175,7 @@ impl Sendbox {
             classifier,
             bundles,
             successor: Successor::open(role, &interfaces),
-            status: StatusSocket::open(
-                if receivebox.is_some() { "site" } else { "sendbox" },
-                interfaces,
-            ),
+            status: StatusSocket::open(role, interfaces),
             receivebox,
             counts: vec![Statistics::default(); count],
             sampled: HashMap::new(),

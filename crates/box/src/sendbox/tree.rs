@@ -41,6 +41,11 @@ pub(super) fn queues(number: usize, bundle: &BundleConfig) -> BundleQueues {
         number,
         name: bundle.name.clone(),
         classes: all.filter_map(Discipline::to_tc).collect(),
+        shares: if policy.is_weighted() {
+            policy.classes.iter().map(|class| class.share.into()).collect()
+        } else {
+            Vec::new()
+        },
         share: bundle.share.into(),
     }
 }
@@ -71,7 +76,10 @@ mod tests {
             share: crate::config::Share::default(),
         };
         let fifo = |n| Discipline::limited(Kind::Fifo, Some(Limit::Packets(n)));
-        let class = |n| Class { name: String::new(), matches: Match::default(), policy: fifo(n) };
+        let class = |n| {
+            let share = crate::config::Share::default();
+            Class { name: String::new(), matches: Match::default(), policy: fifo(n), share }
+        };
         let one = Policy { discipline: fifo(7), classes: vec![], classifiers: vec![] };
         let classes = vec![class(8), class(9)];
         let strict = Policy { discipline: Kind::Strict.into(), classes, classifiers: vec![] };

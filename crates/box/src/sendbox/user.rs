@@ -72,7 +72,7 @@ pub(super) fn run(start: Start<'_>, ports: Ports, end: WireEnd) -> Result<(), Er
     let account = Account::create(paths.counters.as_deref())?;
     let interfaces = vec![outside.name.clone(), ports.inside.name.clone()];
     let successor = Successor::open(role, &interfaces);
-    let status = StatusSocket::open("sendbox", interfaces);
+    let status = StatusSocket::open(role, interfaces);
     let mut sendbox = Sendbox {
         classifier,
         bundles,
@@ -265,13 +265,14 @@ impl Sendbox {
         let queues = outward.queues.queues();
         let is_free = |n: usize| queues.get(n).is_none_or(|queue| queue.backlog().packets == 0);
         let Difference { steps, words } = self.bundles.difference(bundles, self.room, is_free)?;
-        let mut built = Vec::new();
+        let (mut built, mut shared) = (Vec::new(), Vec::new());
         for step in &steps {
             match step {
                 Step::Add { number, config } => built.push((*number, true, build(config)?)),
                 Step::Change { number, config, parts } if parts.policy => {
                     built.push((*number, false, build(config)?));
                 }
+                Step::Change { number, parts, .. } if parts.classes => shared.push(*number),
                 Step::Change { .. } | Step::Remove { .. } => {}
             }
         }
@@ -284,6 +285,11 @@ impl Sendbox {
                 queues.put(number, forward::shaped(queue, rate));
             } else {
                 queues.replace(now, number, queue, pool, packets);
+            }
+        }
+        for number in shared {
+            if let Some(bundle) = self.bundles.get(number) {
+                outward.queues.set_shares(now, number, &bundle.config().policy);
             }
         }
         let bundles = self.bundles.all().iter();

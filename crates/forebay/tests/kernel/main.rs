@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod bundles;
+mod classes;
 #[path = "../common/mod.rs"]
 mod common;
 mod delayed;

@@ -21,6 +21,8 @@ impl Sendbox {
         }
         let Contents { bundles, peers, limit } = contents;
         check_lists(&bundles)?;
+        let sent = bundles.iter().map(|bundle| bundle.name.clone()).collect();
+        let received = peers.iter().map(|peer| peer.name.clone()).collect();
         let before = self.tree.plan().limit();
         if limit.is_some() != before.is_some() {
             let what = "a common max_rate cannot come or go while packets wait in the queues";
@@ -48,7 +50,8 @@ impl Sendbox {
                 receivebox.refuse(bundle.name(), bundle.sessions());
             }
         }
-        Ok(Words::new(sends.words, receives.words).with_limit(before, limit))
+        let words = Words::of_site(sends.words, receives.words, [&sent, &received]);
+        Ok(words.with_limit(before, limit))
     }
 
     /// Changes the queues. Those of removed bundles stay until they are empty.
@@ -67,7 +70,9 @@ impl Sendbox {
         for step in steps {
             match step {
                 Step::Add { number, config } => all.push(tree::queues(*number, config)),
-                Step::Change { number, config, parts } if parts.policy || parts.share => {
+                Step::Change { number, config, parts }
+                    if parts.policy || parts.classes || parts.share =>
+                {
                     all.retain(|queues| queues.number != *number);
                     all.push(tree::queues(*number, config));
                 }
