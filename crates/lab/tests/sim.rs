@@ -299,6 +299,59 @@ fn an_urgent_class_is_served_first_and_can_starve_the_others() {
     assert!((one - two).abs() < 4.0, "{one} {two}");
 }
 
+/// Three classes whose goodput is compared with their shares of the bundle's rate.
+#[test]
+fn weighted_classes_have_their_shares() {
+    let text = |classes: &str| {
+        format!(
+            r#"
+        name = "weights"
+        warmup = "4 s"
+        duration = "20 s"
+        [path]
+        rate = "24 Mbit/s"
+        rtt = "20 ms"
+        queue = {{ kind = "fifo", limit = "2 bdp" }}
+        [[arm]]
+        name = "weighted"
+        sendbox = {{ policy = "weighted", limit = "500 packets", classes = [{classes}] }}
+        [[traffic]]
+        name = "a"
+        kind = "bulk"
+        flows = 4
+        [[traffic]]
+        name = "b"
+        kind = "bulk"
+        flows = 4
+        class = 2
+        [[traffic]]
+        name = "c"
+        kind = "bulk"
+        flows = 4
+        class = 3
+    "#
+        )
+    };
+    let shares = |classes: &str| {
+        let scenario = parse("weights.toml".as_ref(), &text(classes)).unwrap().cells.remove(0);
+        let summary = Analysis::of(&run(&scenario, "weighted", 1)).summary;
+        assert!(summary.conservation.ok, "{:?}", summary.conservation);
+        let goodput = ["a", "b", "c"].map(|traffic| summary.goodput_by_traffic_mbps[traffic]);
+        let total: f64 = goodput.iter().sum();
+        goodput.map(|mbps| mbps / total)
+    };
+    let near = |classes: &str, wanted: [f64; 3]| {
+        let shares = shares(classes);
+        for (share, wanted) in shares.iter().zip(wanted) {
+            assert!((share / wanted - 1.0).abs() < 0.03, "{classes}: {shares:?}");
+        }
+    };
+    near("{ weight = 1 }, { weight = 2 }, { weight = 3 }", [1.0 / 6.0, 1.0 / 3.0, 0.5]);
+    near("{ weight = 3 }, { weight = 2 }, {}", [0.5, 1.0 / 3.0, 1.0 / 6.0]);
+    let [a, b, _] = shares(r#"{ rate = "12 Mbit/s" }, { weight = 9, ceil = "3 Mbit/s" }, {}"#);
+    assert!(a > 0.5 && b < 3.1 / 23.0, "{a} {b}");
+}
+
 /// Returns a scenario with this `[path]` and a closed loop of small datagrams.
 fn pinged(path: &str) -> Scenario {
     let text = format!(

@@ -19,7 +19,8 @@ use super::{capabilities, exec};
 use crate::engine::{EngineError, Job};
 use crate::link::{BottleneckSpec, LaterSpec, LinkSpec, RouteSpec, WaySpec};
 use crate::scenario::{
-    Bundle, FaultKind, LinkBox, Maker, Origin, Process, Queue, Scenario, Sendbox, Spread,
+    Bundle, ClassShare, ClassShares, FaultKind, LinkBox, Maker, Origin, Process, Queue, Scenario,
+    Sendbox, Spread,
 };
 
 /// The port on which the sendbox listens for feedback.
@@ -288,7 +289,7 @@ fn sendbox(job: &Job<'_>, dataplane: Dataplane, site: u8, key: &path::Path) -> S
         Place::Sendbox(site).socket(ip, SENDBOX_PORT),
     );
     if let Sendbox::Bundle(bundle_setup) = job.arm.sendbox {
-        let Bundle { queue, controller, cross_traffic, multipath, guard } = bundle_setup;
+        let Bundle { queue, controller, cross_traffic, multipath, guard, classes } = bundle_setup;
         let (name, id) = bundle(site);
         // Writing to a string cannot fail.
         let _ = write!(
@@ -301,7 +302,7 @@ fn sendbox(job: &Job<'_>, dataplane: Dataplane, site: u8, key: &path::Path) -> S
             key.display(),
             cross_traffic.name(),
             multipath.name(),
-            policy(queue, "bundle", job),
+            policy(queue, &classes, "bundle", job),
         );
     }
     text
@@ -321,12 +322,12 @@ fn link_box(own: LinkBox, timers: Timers, job: &Job<'_>) -> String {
         "[link]\ninside = \"{INSIDE}\"\noutside = \"{OUTSIDE}\"\noutward = \"{} bit/s\"\n\
          busy_poll = {busy_poll}\n{}",
         rate.as_bps(),
-        policy(queue, "link", job),
+        policy(queue, &ClassShares::default(), "link", job),
     )
 }
 
 /// The end of the table `of`, with the policy. A class is recognised by the ports of its traffics.
-fn policy(queue: Queue, of: &str, job: &Job<'_>) -> String {
+fn policy(queue: Queue, shares: &ClassShares, of: &str, job: &Job<'_>) -> String {
     let limit = queue.policy_limit(&job.scenario.path);
     if !queue.kind.is_classful() {
         let target = queue.target.map(|t| format!(", target = \"{} ns\"", t.0));
@@ -335,7 +336,8 @@ fn policy(queue: Queue, of: &str, job: &Job<'_>) -> String {
         let kind = queue.kind.name();
         return format!("policy = {{ kind = \"{kind}\", limit = \"{limit}\"{more} }}\n");
     }
-    let mut text = "policy = { kind = \"strict\" }\n".to_owned();
+    let mut text = format!("policy = \"{}\"\n", queue.kind.name());
+    let mut shares = shares.iter();
     let last = job.scenario.classes() - 1;
     for class in 0..=last {
         let own = job.scenario.traffic.iter().enumerate().filter(|(_, t)| t.class == class);
@@ -343,7 +345,8 @@ fn policy(queue: Queue, of: &str, job: &Job<'_>) -> String {
         // The last class takes the rest. A class without traffic takes a port that is not used.
         let ports = match ports.is_empty() {
             _ if class == last => String::new(),
-            true => "ports = [0]\n".to_owned(),
+            // Each another one, since no class may have the packets of one before it.
+            true => format!("ports = [{}]\n", u16::from(class) + 1),
             false => format!("ports = {ports:?}\n"),
         };
         let _ = write!(
@@ -351,6 +354,14 @@ fn policy(queue: Queue, of: &str, job: &Job<'_>) -> String {
             "[[{of}.class]]\nname = \"{}\"\n{ports}policy = {{ kind = \"sfq\", limit = \"{limit}\" }}\n",
             class + 1
         );
+        if let Some(ClassShare { weight, rate, ceil }) = shares.next() {
+            let _ = writeln!(text, "weight = {weight}");
+            for (key, rate) in [("rate", rate), ("ceil", ceil)] {
+                if let Some(rate) = rate {
+                    let _ = writeln!(text, "{key} = \"{} bit/s\"", rate.as_bps());
+                }
+            }
+        }
     }
     text
 }

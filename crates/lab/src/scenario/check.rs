@@ -15,8 +15,8 @@ use super::grid::{Cell, cells};
 use super::model::{Arm, Experiment, IpVersion, Path, Scenario, Sendbox};
 use super::queue::{BundleTable, QueueTable};
 use super::rules::{Check, MAX_RUNS};
-use super::{Conditions, FaultKind, Maker, Queue, TrafficKind};
-use super::{conditions, fault, phase, traffic_check};
+use super::{Conditions, FaultKind, Maker, Queue, QueueKind, TrafficKind};
+use super::{classes, conditions, fault, phase, traffic_check};
 
 /// The largest number of full packets in a run. Each takes 16 bytes in a packet log, 1.6 GB in all.
 const MAX_PACKETS: u64 = 100_000_000;
@@ -142,6 +142,9 @@ impl Check<'_> {
         }
         scenario.phases = phase::phases(self, &file.phase, length)?;
         self.traffic(file, cell, &mut scenario)?;
+        for (table, arm) in file.arm.iter().zip(&scenario.arms) {
+            self.classes(table.get_ref(), arm, &scenario)?;
+        }
         scenario.faults = fault::faults(self, &file.fault, length)?;
         let changes = scenario.faults.iter().any(|f| matches!(f.kind, FaultKind::Route { .. }));
         if let (Some(name), true) = (&file.path.get_ref().delay_trace, changes) {
@@ -153,6 +156,17 @@ impl Check<'_> {
             return Err(self.0.error_at(site.span(), "site", what));
         }
         Ok(scenario)
+    }
+
+    /// Checks that weighted classes of an arm are those of the traffic.
+    fn classes(&self, table: &ArmTable, arm: &Arm, scenario: &Scenario) -> Result<(), ConfigError> {
+        if let (Sendbox::Bundle(bundle), Some(own)) = (&arm.sendbox, &table.sendbox) {
+            classes::fits(self, bundle, own.span(), scenario, "arm.sendbox")?;
+        }
+        if let (Some(bundle), Some(own)) = (&arm.outer, &table.outer) {
+            classes::fits(self, bundle, own.span(), scenario, "arm.outer")?;
+        }
+        Ok(())
     }
 
     /// Checks when the sendbox of an arm begins to control, in a run of `length`.
@@ -282,14 +296,14 @@ impl Check<'_> {
         };
         let policy = |queue: Queue, policy: Range<usize>, limit: Range<usize>, key: &str| {
             if !queue.kind.is_policy() {
-                let what = "no policy of the boxes: they have fifo, sfq, fq_codel, pie, dualpi2 and strict, and \
+                let what = "no policy of the boxes: they have fifo, sfq, fq_codel, pie, dualpi2, strict and weighted, and \
                             over the kernel's queues cake";
                 return Err(self.0.error_at(policy, format!("{key}.policy"), what));
             }
             self.fits(queue, path, limit, &format!("{key}.limit"))
         };
         let bundle = |table: &BundleTable, key: &str| {
-            let bundle = table.bundle();
+            let mut bundle = table.bundle();
             if let Some(guard) = table.guard.as_ref().filter(|_| bundle.guard)
                 && !bundle.controller.takes_guard(bundle.cross_traffic)
             {
@@ -300,6 +314,8 @@ impl Check<'_> {
             let has_target = bundle.queue.kind.policy_has(Key::Target);
             self.time(table.target.as_ref(), has_target, &format!("{key}.target"))?;
             self.coupling(table.coupling.as_ref(), bundle.queue, key)?;
+            let (kind, tables) = (bundle.queue.kind, table.classes.as_ref());
+            bundle.classes = classes::shares(self, kind, table.policy.span(), tables, key)?;
             Ok(bundle)
         };
         let program = match &arm.program {
@@ -321,6 +337,10 @@ impl Check<'_> {
             (None, Some(link)) => {
                 let (table, link) = (link.get_ref(), link.get_ref().link());
                 policy(link.queue, table.policy.span(), table.limit.span(), "arm.link")?;
+                if link.queue.kind == QueueKind::Weighted {
+                    let what = "goes with `sendbox` only: the laboratory's link has no shares";
+                    return Err(self.0.error_at(table.policy.span(), "arm.link.policy", what));
+                }
                 if link.rate == Rate::ZERO {
                     let what = "a rate of zero stops the link";
                     return Err(self.0.error_at(table.rate.span(), "arm.link.rate", what));

@@ -8,6 +8,7 @@
 //! `file`, the checks in the other modules.
 
 mod check;
+mod classes;
 mod conditions;
 mod fault;
 mod file;
@@ -21,6 +22,7 @@ mod traffic;
 mod traffic_check;
 
 pub use check::{load, parse};
+pub use classes::{ClassShare, ClassShares};
 pub use conditions::{Back, Conditions, Spread};
 pub use fault::{Clock, Fault, FaultKind, Process};
 pub(crate) use model::in_words;

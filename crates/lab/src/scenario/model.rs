@@ -6,7 +6,7 @@ use forebay_sim::Capacity;
 use forebay_units::{Nanos, Rate};
 use serde::{Deserialize, Serialize};
 
-use super::{Conditions, Fault, Phase, Queue, QueueKind, Traffic};
+use super::{ClassShares, Conditions, Fault, Phase, Queue, QueueKind, Traffic};
 
 /// An experiment: the same comparison in each cell of a grid.
 #[derive(Clone, Debug, PartialEq)]
@@ -234,4 +234,7 @@ pub struct Bundle {
     /// Whether a guard tests that holding the bundle back helps.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub guard: bool,
+    /// The shares of its classes with the policy `weighted`.
+    #[serde(default, skip_serializing_if = "ClassShares::is_empty")]
+    pub classes: ClassShares,
 }

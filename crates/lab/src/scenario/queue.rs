@@ -6,7 +6,8 @@ use forebay_discipline::{Discipline, EcnUse, Key, LimitOnPath, Profile, QueueSpe
 use forebay_units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
-use super::{Bundle, LinkBox, Path, QueueKind};
+use super::classes::ClassTable;
+use super::{Bundle, ClassShares, LinkBox, Path, QueueKind};
 
 /// A queue: its discipline and how much it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -202,10 +203,12 @@ pub(super) struct BundleTable {
     multipath: Detection,
     /// Where the controller takes one, if left out.
     pub(super) guard: Option<Spanned<bool>>,
+    /// Of weighted classes.
+    pub(super) classes: Option<Spanned<Vec<Spanned<ClassTable>>>>,
 }
 
 impl BundleTable {
-    /// What the table says; whether it fits a path is checked with the path.
+    /// What the table says, without classes; whether it fits a path is checked with the path.
     pub(super) fn bundle(&self) -> Bundle {
         let (kind, limit) = (*self.policy.get_ref(), *self.limit.get_ref());
         let target = self.target.as_ref().map(|t| t.get_ref().0);
@@ -214,7 +217,8 @@ impl BundleTable {
         let Self { controller, cross_traffic, multipath, .. } = *self;
         let takes_guard = controller.takes_guard(cross_traffic);
         let guard = self.guard.as_ref().map_or(takes_guard, |guard| *guard.get_ref());
-        Bundle { queue, controller, cross_traffic, multipath, guard }
+        let classes = ClassShares::default();
+        Bundle { queue, controller, cross_traffic, multipath, guard, classes }
     }
 }
 

@@ -15,7 +15,8 @@ pub struct Traffic {
     pub start: Nanos,
     /// The end, from the start of the run.
     pub stop: Nanos,
-    /// The class at a sendbox with strict priority, 0 being the most urgent.
+    /// The class at a sendbox with strict priority, 0 being the most urgent, or with weighted
+    /// classes.
     #[serde(default)]
     pub class: u8,
     /// The ECN field of its data; `None` for the default of its congestion control and the

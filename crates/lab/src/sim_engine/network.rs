@@ -13,7 +13,9 @@ use forebay_wire::feedback::{EPOCH_UPDATE_LEN, FEEDBACK_LEN};
 
 use super::queues;
 use crate::engine::{EngineError, Job};
-use crate::scenario::{self, FaultKind, Maker, Origin, Path, Process, Sendbox, Spread};
+use crate::scenario::{
+    self, ClassShares, FaultKind, Maker, Origin, Path, Process, Sendbox, Spread,
+};
 
 /// The largest random delay of an arriving packet.
 const NOISE: Nanos = Nanos::from_micros(20);
@@ -279,7 +281,8 @@ fn add_bundle<O: Observer>(
             guard: bundle.guard,
             ..ControlConfig::default()
         },
-        queue: queues::sendbox(&bundle.queue, job.scenario, job.seed).map_err(unfit)?,
+        queue: queues::sendbox(&bundle.queue, &bundle.classes, job.scenario, job.seed)
+            .map_err(unfit)?,
         burst: token_bucket::Config::BURST,
         feedback_route,
         update_route,
@@ -296,9 +299,10 @@ fn add_link_box<O: Observer>(
     sim: &mut Simulation<O>,
     own: &scenario::LinkBox,
 ) -> Result<LinkId, EngineError> {
+    let queue = queues::sendbox(&own.queue, &ClassShares::default(), job.scenario, job.seed);
     let config = LinkConfig {
         capacity: Capacity::Constant(own.rate),
-        queue: Some(queues::sendbox(&own.queue, job.scenario, job.seed).map_err(unfit)?),
+        queue: Some(queue.map_err(unfit)?),
         ..LinkConfig::default()
     };
     sim.add_link(config).map_err(refused)

@@ -1,14 +1,16 @@
 //! The sendbox's queues: the real sendbox's own policies, over simulated packets.
 
 use forebay_discipline::{BuildError, Discipline};
-use forebay_queue::StrictPriority;
+use forebay_queue::{StrictPriority, Weighted};
 use forebay_sim::Queue;
 
-use crate::scenario::{self, QueueKind, Scenario};
+use crate::scenario::{self, ClassShares, QueueKind, Scenario};
 
-/// Builds the bundle's queue at the sendbox. Classes have an SFQ each, of the queue's limit.
+/// Builds the bundle's queue at the sendbox. Classes have an SFQ each, of the queue's limit, and
+/// `shares` if they are weighted.
 pub(super) fn sendbox(
     queue: &scenario::Queue,
+    shares: &ClassShares,
     scenario: &Scenario,
     seed: u64,
 ) -> Result<Queue, BuildError> {
@@ -18,5 +20,10 @@ pub(super) fn sendbox(
     }
     let class = Discipline::limited(QueueKind::Sfq, policy.settings.limit);
     let classes = (0..scenario.classes()).map(|n| class.build(seed ^ u64::from(n) << 32));
-    Ok(Box::new(StrictPriority::new(classes.collect::<Result<Vec<Queue>, _>>()?)?))
+    let classes = classes.collect::<Result<Vec<Queue>, _>>()?;
+    if policy.kind == QueueKind::Weighted {
+        let shares = shares.iter().map(Into::into);
+        return Ok(Box::new(Weighted::new(shares.zip(classes).collect())?));
+    }
+    Ok(Box::new(StrictPriority::new(classes)?))
 }
