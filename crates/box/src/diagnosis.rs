@@ -89,8 +89,8 @@ impl Line {
 /// What one end of a bundle knows about its exchange with the other.
 pub(crate) struct Diagnosis {
     end: End,
-    /// The address of the other box.
-    peer: SocketAddr,
+    /// The address of the other box; `None` if it is not known.
+    peer: Option<SocketAddr>,
     /// The time of the last authentic message, or of the start.
     heard_at: Nanos,
     was_heard: bool,
@@ -133,7 +133,7 @@ impl Stall {
 }
 
 impl Diagnosis {
-    pub(crate) fn new(end: End, peer: SocketAddr, now: Nanos) -> Self {
+    pub(crate) fn new(end: End, peer: Option<SocketAddr>, now: Nanos) -> Self {
         Self {
             end,
             peer,
@@ -154,11 +154,21 @@ impl Diagnosis {
         self.hint = None;
     }
 
+    /// Notes that the other box has another address.
+    pub(crate) fn on_moved(&mut self, to: SocketAddr) {
+        self.peer = Some(to);
+    }
+
+    /// Returns the time since the last authentic message, or the start.
+    pub(crate) fn silence(&self, now: Nanos) -> Nanos {
+        now.saturating_sub(self.heard_at)
+    }
+
     /// Notes a hint. One about the other box's own address is kept before those about others, which
     /// anybody can cause.
     pub(crate) fn on_hint(&mut self, now: Nanos, hint: Hint) {
         let is_peers =
-            |hint: &Hint| !matches!(hint, Hint::Refused { from, .. } if *from != self.peer);
+            |hint: &Hint| !matches!(hint, Hint::Refused { from, .. } if Some(*from) != self.peer);
         let better = self.hint.filter(|(at, kept)| {
             is_peers(kept) && !is_peers(&hint) && now.saturating_sub(*at) < LONG_SILENCE
         });
@@ -241,12 +251,14 @@ impl Diagnosis {
                          change between them (NAT, a proxy)?";
         let elsewhere = "do `prefixes`, `sources` and `interface` there fit, and do the packets \
                          take this way?";
+        let at =
+            peer.map_or_else(|| "(its address is not known yet)".to_owned(), |p| format!("at {p}"));
         match (trouble, end) {
             (Trouble::Silent, End::Sendbox) => {
-                format!("no answer from the receivebox at {peer} {silence}")
+                format!("no answer from the receivebox {at} {silence}")
             }
             (Trouble::Silent, End::Receivebox) => {
-                format!("no message from the sendbox at {peer} {silence}")
+                format!("no message from the sendbox {at} {silence}")
             }
             (Trouble::Astray, End::Sendbox) => format!(
                 "the receivebox counts none of the last {packets} packets that were sent: {elsewhere}"

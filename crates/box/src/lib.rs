@@ -24,6 +24,7 @@ mod privileges;
 mod random;
 pub mod receivebox;
 mod reload;
+mod resolver;
 pub mod sendbox;
 mod slots;
 mod status;
@@ -32,6 +33,7 @@ mod ticks;
 pub use error::Error;
 use forebay_system::{notify, output, signals};
 pub use forward::WireEnd;
+pub use resolver::answer_questions;
 
 /// Takes away the program that a box left on `interface` when it ended, and returns whether there
 /// was one.

@@ -6,7 +6,6 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::net::SocketAddr;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
@@ -76,7 +75,7 @@ impl PathMemory {
     }
 
     /// Returns what the process before this one knew of the path of a bundle.
-    pub(crate) fn recall(&self, id: BundleId, receivebox: SocketAddr) -> Option<Remembered> {
+    pub(crate) fn recall(&self, id: BundleId, receivebox: &str) -> Option<Remembered> {
         let found = self.earlier.iter().find(|p| p.id == id.0 && p.receivebox == receivebox)?;
         let min_rtt_age = Nanos(found.min_rtt_age_ms.saturating_mul(1_000_000));
         let min_rtt_age = min_rtt_age.saturating_add(self.since);
@@ -155,7 +154,7 @@ fn read(file: &mut File, wall: Nanos) -> Result<(Vec<KnownPath>, Nanos), String>
 /// Returns what a control loop knows of the path to `receivebox`; `None` before it has measured.
 pub(crate) fn known_path(
     id: BundleId,
-    receivebox: SocketAddr,
+    receivebox: String,
     control: &ControlLoop,
 ) -> Option<KnownPath> {
     let known = control.snapshot();
@@ -198,14 +197,10 @@ mod tests {
         }
     }
 
-    fn address(text: &str) -> SocketAddr {
-        text.parse().unwrap()
-    }
-
     fn path(id: u16, receivebox: &str) -> KnownPath {
         KnownPath {
             id,
-            receivebox: address(receivebox),
+            receivebox: receivebox.to_owned(),
             min_rtt_ns: 40_000_000,
             min_rtt_age_ms: 3_000,
             rate_bps: Some(24_000_000),
@@ -223,26 +218,26 @@ mod tests {
     }
 
     fn recalled(file: &Path) -> Option<Remembered> {
-        PathMemory::at(file.to_owned()).recall(BundleId(7), address(V4))
+        PathMemory::at(file.to_owned()).recall(BundleId(7), V4)
     }
 
     #[test]
     fn the_next_process_knows_the_paths_of_the_same_bundles() {
         let place = Place::new("next");
         let mut memory = PathMemory::at(place.file());
-        assert_eq!(memory.recall(BundleId(7), address(V4)), None, "the file is new");
+        assert_eq!(memory.recall(BundleId(7), V4), None, "the file is new");
         memory.write([path(7, V4), path(8, V6)].into_iter());
         drop(memory);
         let memory = PathMemory::at(place.file());
         for (id, receivebox) in [(7, V4), (8, V6)] {
-            let found = memory.recall(BundleId(id), address(receivebox)).unwrap();
+            let found = memory.recall(BundleId(id), receivebox).unwrap();
             assert_eq!(found.min_rtt, Nanos::from_millis(40));
             let age = found.min_rtt_age;
             assert!((Nanos::from_secs(3)..Nanos::from_secs(60)).contains(&age), "{age}");
             assert_eq!(found.rate, Some(Rate::from_mbps(24)));
         }
-        assert_eq!(memory.recall(BundleId(8), address(V4)), None, "another receivebox");
-        assert_eq!(memory.recall(BundleId(9), address(V6)), None, "another id");
+        assert_eq!(memory.recall(BundleId(8), V4), None, "another receivebox");
+        assert_eq!(memory.recall(BundleId(9), V6), None, "another id");
     }
 
     #[test]

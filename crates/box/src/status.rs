@@ -131,7 +131,8 @@ mod tests {
     fn receive(name: &str) -> ReceiveStatus {
         ReceiveStatus {
             name: name.to_owned(),
-            sendbox: "192.0.2.1:28316".parse().unwrap(),
+            sendbox: "192.0.2.1:28316".parse().ok(),
+            moves: 0,
             trouble: None,
             heard_s: Some(0.5),
             packets: 1,

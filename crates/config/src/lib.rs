@@ -22,7 +22,7 @@ mod values;
 
 pub use configuration::Configuration;
 pub use edited::Edited;
-pub use network::{HostAddress, NetworkError, Prefix, RemoteAddress};
+pub use network::{HostAddress, IpVersion, NetworkError, Prefix, RemoteAddress};
 pub use setting::{Setting, SettingError};
 pub use source::{ConfigError, LARGEST, Source, load, parse, read_text};
 pub use suggest::likeliest;

@@ -100,6 +100,48 @@ impl FromStr for HostAddress {
     }
 }
 
+/// The IP versions that an address may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum IpVersion {
+    /// IPv4 alone.
+    V4,
+    /// IPv6 alone.
+    V6,
+    /// Either of them.
+    Any,
+}
+
+impl IpVersion {
+    /// Returns the versions of the hosts that a socket at `listen` can talk to. A socket at all
+    /// addresses of IPv6 talks IPv4 too.
+    pub const fn of_peers(listen: SocketAddr) -> Self {
+        match listen {
+            SocketAddr::V4(_) => Self::V4,
+            SocketAddr::V6(v6) if v6.ip().is_unspecified() => Self::Any,
+            SocketAddr::V6(_) => Self::V6,
+        }
+    }
+
+    /// Whether `address` is of this version.
+    pub const fn has(self, address: SocketAddr) -> bool {
+        match self {
+            Self::V4 => address.is_ipv4(),
+            Self::V6 => address.is_ipv6(),
+            Self::Any => true,
+        }
+    }
+}
+
+impl fmt::Display for IpVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::V4 => "IPv4",
+            Self::V6 => "IPv6",
+            Self::Any => "IP",
+        })
+    }
+}
+
 /// The address of another host: as [`HostAddress`], or with a name that is resolved,
 /// `"branch.example.org:28317"`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -151,16 +193,14 @@ impl RemoteAddress {
         matches!(self.host, Host::Name(_))
     }
 
-    /// Returns the address, of IPv4 or IPv6 as `is_ipv4` says. A name is resolved, which may take
-    /// seconds.
+    /// Returns the address, which is of `version`. A name is resolved, which may take seconds.
     ///
     /// # Errors
-    /// If the address is of the other version, or the name has no address of this version.
-    pub fn resolve(&self, is_ipv4: bool) -> Result<SocketAddr, NetworkError> {
-        let version = if is_ipv4 { "IPv4" } else { "IPv6" };
+    /// If the address is of another version, or the name has no address of this version.
+    pub fn resolve(&self, version: IpVersion) -> Result<SocketAddr, NetworkError> {
         let Self { text, host, port } = self;
         match host {
-            Host::Address(address) if address.is_ipv4() == is_ipv4 => {
+            Host::Address(address) if version.has(*address) => {
                 let mut address = *address;
                 address.set_port(*port);
                 Ok(address)
@@ -170,7 +210,7 @@ impl RemoteAddress {
                 let found = (name.as_str(), *port).to_socket_addrs().map_err(|e| {
                     NetworkError(format!("the name \"{name}\" cannot be resolved: {e}"))
                 })?;
-                let mut right = found.filter(|address| address.is_ipv4() == is_ipv4);
+                let mut right = found.filter(|address| version.has(*address));
                 right.next().ok_or_else(|| {
                     NetworkError(format!("the name \"{name}\" has no {version} address"))
                 })
@@ -292,7 +332,8 @@ mod tests {
     }
 
     fn remote(text: &str, is_ipv4: bool) -> Result<String, String> {
-        let address = text.parse::<RemoteAddress>().and_then(|a| a.resolve(is_ipv4));
+        let version = if is_ipv4 { IpVersion::V4 } else { IpVersion::V6 };
+        let address = text.parse::<RemoteAddress>().and_then(|a| a.resolve(version));
         address.map(|a| a.to_string()).map_err(|e| e.to_string())
     }
 
@@ -342,6 +383,20 @@ mod tests {
         assert!(said.contains("there is no interface \"fb-none\""), "{said}");
         let loopback = host("[fe80::1%lo]:9").unwrap();
         assert!(loopback.starts_with("[fe80::1%") && loopback.ends_with("]:9"), "{loopback}");
+    }
+
+    #[test]
+    fn a_socket_at_all_addresses_of_ipv6_talks_to_both_versions() {
+        let both = ["192.0.2.1:7", "[2001:db8::1]:7"].map(|text| text.parse().unwrap());
+        for (listen, expected) in [
+            ("0.0.0.0:1", [true, false]),
+            ("192.0.2.9:1", [true, false]),
+            ("[2001:db8::9]:1", [false, true]),
+            ("[::]:1", [true, true]),
+        ] {
+            let version = IpVersion::of_peers(listen.parse().unwrap());
+            assert_eq!(both.map(|address| version.has(address)), expected, "{listen}");
+        }
     }
 
     #[test]

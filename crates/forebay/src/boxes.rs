@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use forebay_box::config::{LinkConfig, ReceiveboxConfig, SendboxConfig, SiteConfig, generate_key};
+use forebay_box::config::{
+    LinkConfig, ReceiveboxConfig, SendboxConfig, SiteConfig, accept_unresolved_names, generate_key,
+};
 use forebay_box::{Error, WireEnd, doctor, link, receivebox, sendbox};
 use forebay_config::Configuration;
 use forebay_system::privileges;
@@ -20,6 +22,7 @@ pub(crate) fn sendbox(args: &SendboxArgs) -> ExitCode {
         events: args.event_log.clone(),
         counters: args.counters.clone(),
     };
+    accept_unresolved_names();
     let load = SendboxConfig::load(&args.config).map_err(Error::from);
     let load =
         load.and_then(|config| sendbox::run(config, &args.config, &paths, wire_end(args.unplug)));
@@ -36,6 +39,7 @@ pub(crate) fn site(args: &SiteArgs) -> ExitCode {
                 events: args.event_log.clone(),
                 ..sendbox::LogPaths::default()
             };
+            accept_unresolved_names();
             let load = SiteConfig::load(file).map_err(Error::from);
             end(load.and_then(|config| sendbox::run_site(config, file, &paths)))
         }
@@ -45,8 +49,17 @@ pub(crate) fn site(args: &SiteArgs) -> ExitCode {
 
 pub(crate) fn receivebox(args: &ReceiveboxArgs) -> ExitCode {
     privileges::protect();
+    accept_unresolved_names();
     let load = ReceiveboxConfig::load(&args.config).map_err(Error::from);
     end(load.and_then(|config| receivebox::run(config, &args.config)))
+}
+
+/// Answers the questions of a box about host names, on standard input.
+pub(crate) fn resolve_names() -> ExitCode {
+    match forebay_box::answer_questions() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => fail(&e, 1),
+    }
 }
 
 pub(crate) fn doctor(config: Option<&Path>, json: bool) -> ExitCode {

@@ -86,6 +86,7 @@ fn main() -> ExitCode {
         Command::Completions { shell } => generate::completions(shell),
         #[cfg(feature = "generate")]
         Command::Man { directory } => generate::man(&directory),
+        Command::ResolveNames => boxes::resolve_names(),
         Command::Agent => lab::agent(),
         Command::LinkEmulator => lab::link_emulator(),
         Command::Guest => uml::guest(),

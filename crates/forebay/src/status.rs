@@ -1,6 +1,7 @@
 //! `forebay status`: the state of the boxes that run in this network namespace.
 
 use std::fmt::{self, Write as _};
+use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
@@ -102,7 +103,12 @@ impl fmt::Display for Text<'_> {
 
 fn send(f: &mut fmt::Formatter<'_>, bundle: &SendStatus) -> fmt::Result {
     let SendStatus { name, receivebox, mode, mode_s, .. } = bundle;
-    writeln!(f, "\n  to {name} ({receivebox}): {mode} for {}", duration(*mode_s))?;
+    writeln!(
+        f,
+        "\n  to {name} ({}): {mode} for {}",
+        place(*receivebox, bundle.moves),
+        duration(*mode_s)
+    )?;
     if let Some(trouble) = &bundle.trouble {
         wrapped(f, &format!("TROUBLE: {trouble}"))?;
     }
@@ -160,6 +166,16 @@ fn send(f: &mut fmt::Formatter<'_>, bundle: &SendStatus) -> fmt::Result {
     Ok(())
 }
 
+/// Returns where another box is, in words.
+fn place(address: Option<SocketAddr>, moves: u64) -> String {
+    match (address, moves) {
+        (None, _) => "address not known yet".to_owned(),
+        (Some(address), 0) => address.to_string(),
+        (Some(address), 1) => format!("{address}, moved once"),
+        (Some(address), moves) => format!("{address}, moved {moves} times"),
+    }
+}
+
 /// Says who waited here in the last second; `None` if nothing left.
 fn who_waits(waits: &WaitsHere) -> Option<String> {
     let classes = waits.classes.iter().map(|class| (&class.name[..], &class.wait));
@@ -176,7 +192,7 @@ fn receive(f: &mut fmt::Formatter<'_>, bundle: &ReceiveStatus) -> fmt::Result {
         Some(seconds) => format!("heard {} ago", duration(seconds)),
         None => "not heard yet".to_owned(),
     };
-    writeln!(f, "\n  from {name} ({sendbox}): {heard}")?;
+    writeln!(f, "\n  from {name} ({}): {heard}", place(*sendbox, bundle.moves))?;
     if let Some(trouble) = &bundle.trouble {
         wrapped(f, &format!("TROUBLE: {trouble}"))?;
     }
@@ -228,7 +244,8 @@ mod tests {
             not_understood: NotUnderstood { left: 3, arrived: 4 },
             sends: vec![SendStatus {
                 name: "branch".to_owned(),
-                receivebox: "192.0.2.1:28316".parse().unwrap(),
+                receivebox: "192.0.2.1:28316".parse().ok(),
+                moves: 0,
                 mode: "delay control".to_owned(),
                 mode_s: 61.0,
                 reason: Some("first measured: RTT 50.3 ms, receive rate 1.7 Mbit/s".to_owned()),
@@ -265,7 +282,8 @@ mod tests {
             }],
             receives: vec![ReceiveStatus {
                 name: "branch".to_owned(),
-                sendbox: "192.0.2.1:28316".parse().unwrap(),
+                sendbox: "192.0.2.1:28316".parse().ok(),
+                moves: 0,
                 trouble: Some(format!("no message {}", "for a long time ".repeat(8))),
                 heard_s: None,
                 packets: 12,
@@ -274,6 +292,15 @@ mod tests {
                 unanswered: 0,
             }],
         }
+    }
+
+    #[test]
+    fn a_box_that_moved_or_was_not_found_is_said_to_be() {
+        let mut status = status();
+        (status.sends[0].receivebox, status.receives[0].moves) = (None, 2);
+        let text = Text(&status).to_string();
+        assert!(text.contains("to branch (address not known yet): delay"), "{text}");
+        assert!(text.contains("from branch (192.0.2.1:28316, moved 2 times): not"), "{text}");
     }
 
     #[test]

@@ -20,7 +20,7 @@ fn complaint(dir: &Dir, name: &str, text: &str) -> String {
     let file = dir.file(&format!("{name}.toml"), text, 0o644);
     let file = file.to_str().unwrap();
     let check = forebay(&["check", file]);
-    let kinds = ["receivebox", "link", "vhost"];
+    let kinds = ["receivebox", "link", "vhost", "site"];
     let kind = kinds.iter().find(|k| text.contains(&format!("[{k}]"))).unwrap_or(&"sendbox");
     let run = forebay(&[kind, "--config", file]);
     for output in [&check, &run] {
@@ -101,6 +101,18 @@ fn each_mistake_is_named_by_line_and_key() {
             format!("{SENDBOX}{one}policy = 3\n"),
             "a-number-for-a-word.toml:11: bundle.policy: invalid type: integer `3`, expected a word \
              such as \"fq_codel\", or a table such as { kind = \"fq_codel\" }",
+        ),
+        (
+            "no-receivebox",
+            format!("{SENDBOX}{}", one.replace("receivebox = \"127.0.0.2:28317\"\n", "")),
+            "no-receivebox.toml:6: bundle.receivebox: a bundle needs the address of its receivebox",
+        ),
+        (
+            "no-address",
+            "[site]\ninterface = \"lo\"\nlisten = \"127.0.0.1:28316\"\n[[peer]]\nname = \"b\"\n\
+             prefixes = [\"10.2.0.0/16\"]\nkey_file = \"key\"\nreceive = false\n"
+                .to_owned(),
+            "no-address.toml:5: peer.address: with receive = false nothing can tell it: give it",
         ),
         (
             "same-interface",

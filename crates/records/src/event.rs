@@ -1,13 +1,14 @@
 //! Decisions of a bundle's control loop, with their reasons.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
 use forebay_control as control;
 use forebay_units::Nanos;
 use serde::{Deserialize, Serialize};
 
 /// Something that a bundle's control loop decided or noticed, with its reason and figures. Kinds
-/// and values are those of [`forebay_control::Event`]. A reader that does not know a kind can still
+/// and values are those of [`forebay_control::Event`]; [`Event::moved`] adds one. A reader that does not know a kind can still
 /// show [`Event::text`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
@@ -30,7 +31,7 @@ pub struct Event {
 pub enum Value {
     /// A time in nanoseconds, a rate in bits per second, or a count of bytes or packets.
     Number(u64),
-    /// A mode, a phase or a reason.
+    /// A mode, a phase, a reason or an address.
     Name(String),
 }
 
@@ -55,9 +56,35 @@ impl Event {
     }
 }
 
+impl Event {
+    /// Records that messages for the receivebox of `bundle` go from the address `from`, if one was
+    /// known, to the address `to` from now on.
+    pub fn moved(now: Nanos, bundle: &str, from: Option<SocketAddr>, to: SocketAddr) -> Self {
+        let value = |address: SocketAddr| Value::Name(address.to_string());
+        let mut values = BTreeMap::from([("to".to_owned(), value(to))]);
+        values.extend(from.map(|from| ("from".to_owned(), value(from))));
+        let text = match from {
+            Some(from) => format!("the receivebox moved from {from} to {to}"),
+            None => format!("the receivebox is at {to}"),
+        };
+        let (kind, bundle) = ("peer_moved".to_owned(), bundle.to_owned());
+        Self { time: now.0, bundle, kind, values, text }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_move_has_both_addresses() {
+        let [from, to] = ["192.0.2.1:7", "[2001:db8::1]:9"].map(|text| text.parse().unwrap());
+        let event = Event::moved(Nanos(7), "b", Some(from), to);
+        assert_eq!(event.text, "the receivebox moved from 192.0.2.1:7 to [2001:db8::1]:9");
+        assert_eq!(event.values["from"], Value::Name("192.0.2.1:7".to_owned()));
+        let first = Event::moved(Nanos(7), "b", None, to);
+        assert_eq!((first.kind.as_str(), first.values.len()), ("peer_moved", 1));
+    }
 
     #[test]
     fn an_event_is_stored_with_its_reason() {

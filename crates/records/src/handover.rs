@@ -5,6 +5,7 @@
 //! the reader starts fresh.
 
 use std::fmt;
+use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -79,6 +80,10 @@ pub struct SendHandover {
     pub highest: u64,
     /// The bits of the replay window.
     pub seen: Vec<u64>,
+    /// The address of the receivebox as the file gave it.
+    pub configured: String,
+    /// The address to which its messages went.
+    pub address: Option<SocketAddr>,
 }
 
 /// A bundle at its receivebox.
@@ -103,6 +108,10 @@ pub struct ReceiveHandover {
     pub packets: u64,
     /// The sequence number of the latest feedback.
     pub sent: u64,
+    /// The address of the sendbox as the file gave it.
+    pub configured: String,
+    /// The address to which its messages went.
+    pub address: Option<SocketAddr>,
 }
 
 /// What a new process took over.

@@ -6,7 +6,6 @@
 //! field changes its meaning.
 
 use std::fmt;
-use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +16,7 @@ pub const PATHS_VERSION: u32 = 1;
 pub const MOST_PATHS: usize = 16_384;
 
 /// The largest file in bytes, which has room for [`MOST_PATHS`].
-pub const LARGEST_PATHS: usize = 4 << 20;
+pub const LARGEST_PATHS: usize = 8 << 20;
 
 /// The word that a file begins with.
 const NAME: &str = "forebay-paths";
@@ -32,12 +31,12 @@ pub struct KnownPaths {
 }
 
 /// The path of a bundle.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KnownPath {
     /// The id of the bundle's messages.
     pub id: u16,
-    /// The address of its receivebox.
-    pub receivebox: SocketAddr,
+    /// The address or name of its receivebox, as it is configured.
+    pub receivebox: String,
     /// The minimum round-trip time in nanoseconds.
     pub min_rtt_ns: u64,
     /// The time since a sample was as good as the minimum, in milliseconds.
@@ -134,9 +133,7 @@ mod tests {
             receivebox: match id % 2 {
                 0 => format!("192.0.2.1:{}", 1 + id),
                 _ => format!("[2001:db8::{id:x}]:28316"),
-            }
-            .parse()
-            .unwrap(),
+            },
             min_rtt_ns: 40_000_000 + u64::from(id),
             min_rtt_age_ms: 3_000,
             rate_bps: (id % 3 == 0).then_some(24_000_000),

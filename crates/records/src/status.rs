@@ -52,8 +52,11 @@ pub struct NotUnderstood {
 pub struct SendStatus {
     /// The name of the bundle.
     pub name: String,
-    /// The address of its receivebox.
-    pub receivebox: SocketAddr,
+    /// The address to which messages for its receivebox go; `None` if it is not known yet.
+    pub receivebox: Option<SocketAddr>,
+    /// The number of times that the receivebox was followed to another address.
+    #[serde(default)]
+    pub moves: u64,
     /// The present mode: `open`, `delay control`, `pass-through` or `rate control`.
     pub mode: String,
     /// The time since the mode began, in seconds.
@@ -172,8 +175,11 @@ pub struct Decision {
 pub struct ReceiveStatus {
     /// The name of the bundle.
     pub name: String,
-    /// The address of its sendbox.
-    pub sendbox: SocketAddr,
+    /// The address to which messages for its sendbox go; `None` if it is not known yet.
+    pub sendbox: Option<SocketAddr>,
+    /// The number of times that the sendbox was followed to another address.
+    #[serde(default)]
+    pub moves: u64,
     /// What is wrong with the exchange with the sendbox; `None` if all is well.
     pub trouble: Option<String>,
     /// The time since the last message of the sendbox, in seconds; `None` before the first.

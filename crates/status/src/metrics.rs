@@ -184,7 +184,8 @@ mod tests {
             not_understood: NotUnderstood { left: 3, arrived: 4 },
             sends: vec![SendStatus {
                 name: "branch \"a\"".to_owned(),
-                receivebox: "192.0.2.1:28316".parse().unwrap(),
+                receivebox: "192.0.2.1:28316".parse().ok(),
+                moves: 0,
                 mode: "pass-through".to_owned(),
                 mode_s: 2.0,
                 reason: None,
@@ -218,7 +219,8 @@ mod tests {
             }],
             receives: vec![ReceiveStatus {
                 name: "branch".to_owned(),
-                sendbox: "192.0.2.1:28316".parse().unwrap(),
+                sendbox: "192.0.2.1:28316".parse().ok(),
+                moves: 0,
                 trouble: Some("no message".to_owned()),
                 heard_s: None,
                 packets: 12,

@@ -46,7 +46,7 @@ trait Accept {
 
 impl Accept for ReceiveboxChannel {
     fn accept(&mut self, datagram: &[u8]) -> Result<[u8; EPOCH_ACK_LEN], ReceiveError> {
-        self.receive(datagram, || ARRIVED)
+        self.receive(datagram, || ARRIVED).map(|answer| answer.message)
     }
 }
 
@@ -105,6 +105,45 @@ fn messages_have_the_documented_layout() {
     let others = Others { bytes: Bytes(0x5152_5354_5556_5758), fair: Rate::from_mbps(48) };
     let beside = r.feedback(arrival(0x3132_3334), HELD, Some(others)).unwrap();
     assert_eq!(hex(&beside), LAYOUT_BESIDE);
+}
+
+/// Only what nobody can have sent before tells where a sendbox is.
+#[test]
+fn replayed_updates_are_not_fresh() {
+    let (mut s, mut r) = (sendbox(1), receivebox(2));
+    let first = s.update(epoch(64), SENT);
+    let offer = r.receive(&first, || 0).unwrap();
+    assert!(!offer.is_fresh, "an update without a session may be a replay");
+    s.receive(&offer).unwrap();
+    let second = s.update(epoch(64), SENT);
+    assert!(r.receive(&second, || 0).unwrap().is_fresh, "it binds");
+    let third = s.update(epoch(64), SENT);
+    assert!(r.receive(&third, || 0).unwrap().is_fresh, "it has a higher number");
+    for old in [&first, &second, &third] {
+        assert!(r.receive(old, || 0).is_err());
+    }
+    // After a restart of the sendbox, updates of its former session are answered.
+    let mut restarted = sendbox(9);
+    restarted.receive(&r.receive(&restarted.update(epoch(64), SENT), || 0).unwrap()).unwrap();
+    assert!(r.receive(&restarted.update(epoch(64), SENT), || 0).unwrap().is_fresh);
+    for old in [&first, &second, &third] {
+        assert!(!r.receive(old, || 0).unwrap().is_fresh);
+    }
+}
+
+/// Feedback that another message overtook may come from a former address.
+#[test]
+fn overtaken_feedback_is_accepted_and_not_fresh() {
+    let (mut s, mut r, _) = agreed(1, 2);
+    let [one, two, three] = [1, 2, 3].map(|n| r.feedback(arrival(n), HELD, None).unwrap());
+    for (message, is_fresh) in [(&one, true), (&three, true), (&two, false)] {
+        let received = s.receive(message).unwrap();
+        assert_eq!(s.is_fresh(&received), is_fresh, "{received:?}");
+        assert!(s.receive(message).is_err(), "a replay is not accepted at all");
+    }
+    let ack = r.accept(&s.update(epoch(64), SENT)).unwrap();
+    let received = s.receive(&ack).unwrap();
+    assert!(s.is_fresh(&received) && s.receive(&ack).is_err());
 }
 
 /// The numbers were computed with Python's hmac.

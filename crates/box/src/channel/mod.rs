@@ -1,16 +1,19 @@
 //! The control channel between the two boxes: a non-blocking UDP socket.
 
+mod endpoint;
 mod undelivered;
 
 use std::cell::Cell;
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, SocketAddrV6, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 use forebay_system::clock;
 use forebay_units::{Bytes, Nanos};
 use forebay_wire::feedback::{BundleId, ReceiveError, bundle_of};
+use socket2::{Domain, Socket, Type};
 
+pub(crate) use endpoint::{Endpoint, Move};
 pub(crate) use undelivered::Undelivered;
 
 use crate::Error;
@@ -32,9 +35,44 @@ pub(crate) fn packet_length(length: usize, other: SocketAddr) -> Bytes {
     Bytes((length + ip + 8) as u64)
 }
 
+/// Opens a UDP socket at `address`. All addresses of IPv6 stand for those of IPv4 too, whatever the
+/// machine's setting (`net.ipv6.bindv6only`).
+fn open(address: SocketAddr) -> io::Result<UdpSocket> {
+    if !takes_both(address) {
+        return UdpSocket::bind(address);
+    }
+    let socket = Socket::new(Domain::IPV6, Type::DGRAM, None)?;
+    socket.set_only_v6(false)?;
+    socket.bind(&address.into())?;
+    Ok(socket.into())
+}
+
+/// Whether a socket at `address` takes messages of both IP versions.
+fn takes_both(address: SocketAddr) -> bool {
+    address.is_ipv6() && address.ip().is_unspecified()
+}
+
+/// Returns an IPv4 address that a socket of IPv6 reports in its own form.
+fn plain(address: SocketAddr) -> SocketAddr {
+    match address.ip().to_canonical() {
+        v4 @ IpAddr::V4(_) => SocketAddr::new(v4, address.port()),
+        IpAddr::V6(_) => address,
+    }
+}
+
+/// Returns an IPv4 address as a socket of IPv6 takes it.
+fn mapped(address: SocketAddr) -> SocketAddr {
+    match address.ip() {
+        IpAddr::V4(v4) => SocketAddrV6::new(v4.to_ipv6_mapped(), address.port(), 0, 0).into(),
+        IpAddr::V6(_) => address,
+    }
+}
+
 /// The socket of a box for messages of other boxes.
 pub(crate) struct Channel {
     socket: UdpSocket,
+    /// Whether it is a socket of IPv6 that takes messages of IPv4 too.
+    takes_both: bool,
     /// The time before which no further warning about another protocol version is logged. Anyone
     /// may send datagrams, so a forged one neither fills the log nor hides the warning about a peer
     /// for longer than [`WARNING_INTERVAL`].
@@ -45,7 +83,7 @@ pub(crate) struct Channel {
 pub(crate) struct Datagram {
     buffer: [u8; MAX_DATAGRAM],
     len: usize,
-    /// The source address, which is not authenticated.
+    /// The source address. It is that of the other box only if the message is authentic.
     pub(crate) from: SocketAddr,
     /// The time at which the kernel received it: a delay of this process is no delay of the path.
     pub(crate) came: Nanos,
@@ -77,7 +115,7 @@ impl Channel {
         taken: Option<UdpSocket>,
     ) -> Result<Self, Error> {
         let open = || -> io::Result<UdpSocket> {
-            let socket = taken.map_or_else(|| UdpSocket::bind(address), Ok)?;
+            let socket = taken.map_or_else(|| open(address), Ok)?;
             socket.set_nonblocking(true)?;
             // After the first request the kernel stamps datagrams with their time of arrival.
             let _ = stamp(&socket);
@@ -85,7 +123,7 @@ impl Channel {
             Ok(socket)
         };
         let socket = open().map_err(|source| Error::Listen { address, source })?;
-        Ok(Self { socket, quiet_until: Cell::new(Nanos::ZERO) })
+        Ok(Self { socket, takes_both: takes_both(address), quiet_until: Cell::new(Nanos::ZERO) })
     }
 
     /// Returns the descriptor that becomes readable when datagrams have arrived.
@@ -107,14 +145,15 @@ impl Channel {
         for _ in 0..16 {
             match self.socket.recv_from(&mut buffer) {
                 Ok((len, from)) => {
-                    let came = self.came();
+                    let (came, from) = (self.came(), plain(from));
                     return Some(Incoming::Datagram(Datagram { buffer, len, from, came }));
                 }
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
                 Err(_) => {}
             }
         }
-        undelivered::take(&self.socket).map(Incoming::Undelivered)
+        let undelivered = undelivered::take(&self.socket)?;
+        Some(Incoming::Undelivered(Undelivered { to: plain(undelivered.to), ..undelivered }))
     }
 
     /// Returns the time of arrival of the datagram that was just received.
@@ -148,6 +187,7 @@ impl Channel {
     pub(crate) fn send(&self, message: &[u8], to: SocketAddr) {
         // The first attempt may return the error of an earlier datagram, which had another
         // destination.
+        let to = if self.takes_both { mapped(to) } else { to };
         let sent = self.socket.send_to(message, to).or_else(|_| self.socket.send_to(message, to));
         if let Err(e) = sent {
             tracing::debug!("cannot send to {to}: {e}");
@@ -211,6 +251,27 @@ mod tests {
         let at = |seconds| channel.may_warn(Nanos::from_secs(seconds));
         let warnings: Vec<_> = (0..=130).filter(|second| at(*second)).collect();
         assert_eq!(warnings, [0, 60, 120]);
+    }
+
+    #[test]
+    fn a_socket_at_all_addresses_of_ipv6_talks_to_both_ip_versions() {
+        let Ok(channel) = Channel::bind("[::]:0".parse().unwrap()) else { return };
+        let port = channel.socket.local_addr().unwrap().port();
+        for host in ["127.0.0.1:0", "[::1]:0"] {
+            let Ok(other) = UdpSocket::bind(host) else { continue };
+            let from = other.local_addr().unwrap();
+            other.send_to(b"ping", (from.ip(), port)).unwrap();
+            // The loopback device delivers before `send_to` returns.
+            let Some(Incoming::Datagram(ping)) = channel.receive() else { panic!("{host}") };
+            assert_eq!((ping.bytes(), ping.from), (&b"ping"[..], from));
+            channel.send(b"pong", ping.from);
+            let mut buffer = [0; 9];
+            assert_eq!(other.recv_from(&mut buffer).unwrap().1.ip(), from.ip());
+            drop(other);
+            channel.send(b"to nobody", from);
+            let Some(Incoming::Undelivered(report)) = channel.receive() else { panic!("{host}") };
+            assert_eq!(report, Undelivered { to: from, error: libc::ECONNREFUSED });
+        }
     }
 
     #[test]

@@ -19,11 +19,19 @@ pub(crate) struct Undelivered {
 
 /// Has the kernel keep errors for [`take`].
 pub(super) fn request(socket: &UdpSocket) -> io::Result<()> {
+    match socket.local_addr()? {
+        SocketAddr::V4(_) => set(socket, libc::SOL_IP, libc::IP_RECVERR),
+        SocketAddr::V6(_) => {
+            // For messages of IPv4, if it sends them.
+            let _ = set(socket, libc::SOL_IP, libc::IP_RECVERR);
+            set(socket, libc::SOL_IPV6, libc::IPV6_RECVERR)
+        }
+    }
+}
+
+/// Turns an option on.
+fn set(socket: &UdpSocket, level: libc::c_int, option: libc::c_int) -> io::Result<()> {
     let on: libc::c_int = 1;
-    let (level, option) = match socket.local_addr()? {
-        SocketAddr::V4(_) => (libc::SOL_IP, libc::IP_RECVERR),
-        SocketAddr::V6(_) => (libc::SOL_IPV6, libc::IPV6_RECVERR),
-    };
     let length = size_of_val(&on) as libc::socklen_t;
     // SAFETY: the option takes an integer of this length, which lives longer than the call.
     let answer = unsafe {

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use super::policy::{ClassTable, DEFAULT, Policy, PolicyValue};
 use super::share::{Share, ShareKeys};
 use super::steering::ClassifierTable;
-use super::{key, peer, unique};
+use super::{PeerAddress, key, peer, unique};
 
 /// The configuration of a sendbox's bundle.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub struct BundleConfig {
     /// The destinations of the bundle's packets; the longest prefix decides.
     pub prefixes: Vec<IpNet>,
     /// The address at which its receivebox listens.
-    pub receivebox: SocketAddr,
+    pub receivebox: PeerAddress,
     /// The key that it shares with its receivebox.
     pub key: Key,
     /// The policy of its queue.
@@ -52,7 +52,7 @@ pub(super) struct BundleTable {
     pub(super) name: Spanned<String>,
     pub(super) id: Spanned<u16>,
     pub(super) prefixes: Vec<Spanned<Prefix>>,
-    pub(super) receivebox: Spanned<RemoteAddress>,
+    pub(super) receivebox: Option<Spanned<RemoteAddress>>,
     pub(super) key_file: Spanned<PathBuf>,
     pub(super) policy: Option<Spanned<PolicyValue>>,
     #[serde(default)]
@@ -90,7 +90,14 @@ impl BundleTable {
             let message = "a bundle needs at least one destination prefix";
             return Err(source.error_at(self.name.span(), key_of("prefixes"), message));
         }
-        let receivebox = peer(source, &key_of(address), &self.receivebox, listen)?;
+        let receivebox = match &self.receivebox {
+            Some(receivebox) => peer(source, &key_of(address), receivebox, listen)?,
+            None if of == "peer" => PeerAddress::learned(),
+            None => {
+                let message = "a bundle needs the address of its receivebox";
+                return Err(source.error_at(self.name.span(), key_of(address), message));
+            }
+        };
         let takes_guard = self.controller.takes_guard(self.cross_traffic);
         let guarded = self.guard.as_ref().map_or(takes_guard, |guard| *guard.get_ref());
         if let Some(guard) = self.guard.as_ref().filter(|_| guarded && !takes_guard) {

@@ -5,6 +5,7 @@
 //! either gives a configuration that can be run or one error that names the line and the key. It
 //! changes nothing.
 
+mod address;
 mod bundle;
 mod effective;
 mod framing;
@@ -20,13 +21,15 @@ mod share;
 mod site;
 mod steering;
 
+pub use address::PeerAddress;
 pub use bundle::BundleConfig;
 pub use effective::{EffectiveShare, effective_shares};
 pub use framing::{Cells, Framing};
 pub use key::generate as generate_key;
 pub use link::{DirectionConfig, LinkConfig};
 pub use matches::Match;
-pub(crate) use names::keep_resolved_names;
+pub use names::accept_unresolved_names;
+pub(crate) use names::{keep_resolved_names, note_resolved};
 pub use policy::{Class, Policy};
 pub use ports::Ports;
 pub use receivebox::{PeerConfig, ReceiveboxConfig};
@@ -41,7 +44,7 @@ pub use forebay_dataplane::Method;
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
 
-use forebay_config::{ConfigError, HostAddress, RemoteAddress, Source, Spanned};
+use forebay_config::{ConfigError, HostAddress, IpVersion, RemoteAddress, Source, Spanned};
 use forebay_dataplane::Netdev;
 
 /// Finds the interface `name` and checks that a port can be opened there.
@@ -92,11 +95,12 @@ fn peer(
     key: &str,
     address: &Spanned<RemoteAddress>,
     listen: SocketAddr,
-) -> Result<SocketAddr, ConfigError> {
+) -> Result<PeerAddress, ConfigError> {
     let fail = |message: String| Err(source.error_at(address.span(), key, message));
-    match names::resolve(address.get_ref(), listen.is_ipv4()) {
-        Ok(found) if found == listen => fail(format!("{found} is this box's own `listen`")),
-        Ok(found) => Ok(found),
+    let given = address.get_ref();
+    match names::resolve(given, IpVersion::of_peers(listen)) {
+        Ok(Some(found)) if found == listen => fail(format!("{found} is this box's own `listen`")),
+        Ok(found) => Ok(PeerAddress::given(given.clone(), found)),
         Err(e) => fail(format!("{e}; `listen` is {listen}")),
     }
 }

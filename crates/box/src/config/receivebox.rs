@@ -9,7 +9,7 @@ use forebay_wire::feedback::Key;
 use ipnet::IpNet;
 use serde::Deserialize;
 
-use super::{kernel_interface, key, own, peer, unique};
+use super::{PeerAddress, kernel_interface, key, own, peer, unique};
 
 /// The configuration of a receivebox, which counts arriving packets and sends feedback.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ pub struct PeerConfig {
     /// The sources of its packets; an empty list means any source.
     pub sources: Vec<IpNet>,
     /// The address at which its sendbox listens.
-    pub sendbox: SocketAddr,
+    pub sendbox: PeerAddress,
     /// The key that it shares with its sendbox.
     pub key: Key,
 }
@@ -61,7 +61,7 @@ struct PeerTable {
     prefixes: Vec<Spanned<Prefix>>,
     #[serde(default)]
     sources: Vec<Spanned<Prefix>>,
-    sendbox: Spanned<RemoteAddress>,
+    sendbox: Option<Spanned<RemoteAddress>>,
     key_file: Spanned<PathBuf>,
 }
 
@@ -105,7 +105,10 @@ impl PeerTable {
             let message = "a bundle needs at least one destination prefix";
             return Err(source.error_at(self.name.span(), "bundle.prefixes", message));
         }
-        let sendbox = peer(source, "bundle.sendbox", &self.sendbox, listen)?;
+        let sendbox = match &self.sendbox {
+            Some(sendbox) => peer(source, "bundle.sendbox", sendbox, listen)?,
+            None => PeerAddress::learned(),
+        };
         let plain = |list: Vec<Spanned<Prefix>>| {
             list.into_iter().map(|p| p.into_inner().0).collect::<Vec<_>>()
         };
@@ -124,7 +127,8 @@ impl PeerTable {
 fn check_ids(source: &Source, peers: &[PeerTable]) -> Result<(), ConfigError> {
     for (i, peer) in peers.iter().enumerate() {
         let same = |p: &PeerTable| {
-            p.id.get_ref() == peer.id.get_ref() && p.sendbox.get_ref() == peer.sendbox.get_ref()
+            let sendbox = |p: &PeerTable| p.sendbox.as_ref().map(|s| s.get_ref().clone());
+            p.id.get_ref() == peer.id.get_ref() && sendbox(p) == sendbox(peer)
         };
         if peers[..i].iter().any(same) {
             let message = format!("{} stands twice for one sendbox", peer.id.get_ref());

@@ -16,7 +16,8 @@ use super::bundle::BundleTable;
 use super::policy::{ClassTable, PolicyValue};
 use super::share::check_limit;
 use super::{
-    BundleConfig, Dataplane, PeerConfig, SendboxConfig, kernel_interface, key, own, peer, unique,
+    BundleConfig, Dataplane, PeerAddress, PeerConfig, SendboxConfig, kernel_interface, key, own,
+    peer, unique,
 };
 
 /// The configuration of a site: a sendbox over the kernel's queues and a receivebox, at one
@@ -74,7 +75,7 @@ impl From<SiteConfig> for SendboxConfig {
 #[serde(deny_unknown_fields)]
 struct PeerTable {
     name: Spanned<String>,
-    address: Spanned<RemoteAddress>,
+    address: Option<Spanned<RemoteAddress>>,
     prefixes: Vec<Spanned<Prefix>>,
     key_file: Spanned<PathBuf>,
     #[serde(default = "yes")]
@@ -153,8 +154,12 @@ impl PeerTable {
         }
         let key = key::read(source, "peer.key_file", &self.key_file)?;
         let id = key.bundle_id().0;
-        // A name is resolved once, so that both directions have one address.
-        let address = peer(source, "peer.address", &self.address, listen)?;
+        let address = match &self.address {
+            Some(address) => peer(source, "peer.address", address, listen)?,
+            None if self.receive => PeerAddress::learned(),
+            // A receivebox alone says nothing before it hears something.
+            None => return fail("address", "with receive = false nothing can tell it: give it"),
+        };
         let theirs: Vec<IpNet> = self.prefixes.iter().map(|p| p.get_ref().0).collect();
         if self.receive {
             peers.push(PeerConfig {
@@ -172,7 +177,7 @@ impl PeerTable {
                 name: self.name,
                 id,
                 prefixes: self.prefixes,
-                receivebox: Spanned::new(self.address.span(), address.into()),
+                receivebox: self.address,
                 key_file: self.key_file,
                 policy: self.policy,
                 class: self.class,

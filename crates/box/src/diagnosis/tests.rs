@@ -11,7 +11,7 @@ fn stranger() -> SocketAddr {
 }
 
 fn sendbox() -> Diagnosis {
-    Diagnosis::new(End::Sendbox, peer(), Nanos::ZERO)
+    Diagnosis::new(End::Sendbox, Some(peer()), Nanos::ZERO)
 }
 
 /// Calls `each` and polls every 10 ms; returns the lines with their times in milliseconds.
@@ -43,9 +43,23 @@ fn silence_is_said_at_once_and_every_minute() {
     let start = "no answer from the receivebox at 192.0.2.1:28317 for 1.5 s: does it run there";
     assert!(said[0].1.starts_with(start), "{}", said[0].1);
     assert!(said[1].1.contains("for 61.5 s"), "{}", said[1].1);
-    let mut receivebox = Diagnosis::new(End::Receivebox, peer(), Nanos::ZERO);
+    let mut receivebox = Diagnosis::new(End::Receivebox, Some(peer()), Nanos::ZERO);
     let said = lines(&mut receivebox, 0..2000, |_, _| {});
     assert!(said[0].1.starts_with("no message from the sendbox at 192.0.2.1:28317"), "{said:?}");
+}
+
+#[test]
+fn a_box_whose_address_is_not_known_is_named_when_it_has_moved() {
+    let mut diagnosis = Diagnosis::new(End::Sendbox, None, Nanos::ZERO);
+    let said = lines(&mut diagnosis, 0..2000, |_, _| {});
+    let start = "no answer from the receivebox (its address is not known yet) for 1.5 s";
+    assert!(said[0].1.starts_with(start), "{}", said[0].1);
+    diagnosis.on_moved(peer());
+    assert_eq!(diagnosis.silence(MS * 2500), MS * 2500);
+    diagnosis.on_heard(MS * 2500);
+    let said = lines(&mut diagnosis, 2500..12_000, |_, _| {});
+    assert_eq!(said[0].1, "over");
+    assert!(said[1].1.starts_with("no answer from the receivebox at 192.0.2.1:28317"), "{said:?}");
 }
 
 #[test]
@@ -162,7 +176,7 @@ fn answers_that_are_for_no_packet_are_reported_at_both_ends() {
         (End::Sendbox, "none of the last 11 answers is for a packet that left here"),
         (End::Receivebox, "the sendbox knows none of the packets of the last 11 answers"),
     ] {
-        let mut diagnosis = Diagnosis::new(end, peer(), Nanos::ZERO);
+        let mut diagnosis = Diagnosis::new(end, Some(peer()), Nanos::ZERO);
         let said = lines(&mut diagnosis, 0..5000, |d, ms| {
             d.on_heard(MS * ms);
             d.on_unrecognized(MS * ms, if ms < 3000 { ms / 150 } else { 0 });

@@ -123,8 +123,8 @@ pub(super) struct Plan {
 pub(super) struct Peer {
     /// The name of the bundle.
     pub(super) bundle: String,
-    /// The address of the other box.
-    pub(super) address: SocketAddr,
+    /// The address of the other box; `None` if its messages tell it.
+    pub(super) address: Option<SocketAddr>,
     /// The route to the other box.
     pub(super) route: Answer<PeerRoute>,
     /// The prefixes of the bundle whose packets leave by another device than the outer interface,

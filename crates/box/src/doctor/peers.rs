@@ -33,7 +33,7 @@ const RUNNING: Duration = Duration::from_secs(1);
 fn of_running_box(bundle: &BundleConfig, error: &Error) -> Reply {
     let boxes = forebay_status::read(RUNNING).unwrap_or_default();
     let mut sends = boxes.into_iter().filter_map(|b| b.status.ok()).flat_map(|s| s.sends);
-    match sends.find(|s| s.name == bundle.name && s.receivebox == bundle.receivebox) {
+    match sends.find(|s| s.name == bundle.name) {
         Some(SendStatus { trouble: Some(trouble), .. }) => Reply::Trouble(trouble),
         Some(SendStatus { mode, .. }) => Reply::Running(mode),
         None => Reply::NotAsked(error.to_string()),
@@ -48,7 +48,8 @@ pub(super) fn ask(listen: SocketAddr, bundles: &[BundleConfig]) -> Vec<Reply> {
     };
     let session = |b: &BundleConfig| {
         let channel = SendboxChannel::new(BundleId(b.id), &b.key, random::session());
-        (channel, Reply::Silent)
+        let unknown = || Reply::NotAsked("its address is not in the file".to_owned());
+        (channel, b.receivebox.found().map_or_else(unknown, |_| Reply::Silent))
     };
     let mut all: Vec<(SendboxChannel, Reply)> = bundles.iter().map(session).collect();
     let start = clock::now();
@@ -62,11 +63,10 @@ pub(super) fn ask(listen: SocketAddr, bundles: &[BundleConfig]) -> Vec<Reply> {
         if now >= next {
             next = now + AGAIN;
             for ((peer, reply), bundle) in all.iter_mut().zip(bundles) {
-                if *reply == Reply::Silent {
-                    channel.send(
-                        &peer.update(EpochSize::MAX, SendboxCounts::default()),
-                        bundle.receivebox,
-                    );
+                if *reply == Reply::Silent
+                    && let Some(address) = bundle.receivebox.found()
+                {
+                    channel.send(&peer.update(EpochSize::MAX, SendboxCounts::default()), address);
                 }
             }
         }
@@ -76,8 +76,10 @@ pub(super) fn ask(listen: SocketAddr, bundles: &[BundleConfig]) -> Vec<Reply> {
                 Incoming::Datagram(datagram) => datagram,
                 Incoming::Undelivered(Undelivered { to, error }) => {
                     let why = io::Error::from_raw_os_error(error).to_string();
-                    for ((_, reply), _) in
-                        all.iter_mut().zip(bundles).filter(|(_, b)| b.receivebox == to)
+                    for ((_, reply), _) in all
+                        .iter_mut()
+                        .zip(bundles)
+                        .filter(|(_, b)| b.receivebox.found() == Some(to))
                     {
                         *reply = Reply::Undelivered(why.clone());
                     }

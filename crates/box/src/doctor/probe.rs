@@ -2,7 +2,7 @@
 
 use std::ffi::CStr;
 use std::fs;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
 use forebay_dataplane::kernel::EgressObserver;
@@ -210,8 +210,8 @@ fn peers_of(target: &Target) -> Vec<Peer> {
     if let Some(config) = target.receivebox() {
         let peer = |p: &crate::config::PeerConfig| Peer {
             bundle: p.name.clone(),
-            address: p.sendbox,
-            route: route_to(p.sendbox.ip()),
+            address: p.sendbox.found(),
+            route: route_to(p.sendbox.found()),
             strays: Vec::new(),
             reply: None,
         };
@@ -223,8 +223,8 @@ fn peers_of(target: &Target) -> Vec<Peer> {
     let outer = &config.outside.name;
     let peer = |(bundle, reply): (&crate::config::BundleConfig, _)| Peer {
         bundle: bundle.name.clone(),
-        address: bundle.receivebox,
-        route: route_to(bundle.receivebox.ip()),
+        address: bundle.receivebox.found(),
+        route: route_to(bundle.receivebox.found()),
         strays: bundle.prefixes.iter().filter_map(|p| stray(p, outer)).collect(),
         reply: Some(reply),
     };
@@ -235,11 +235,16 @@ fn peers_of(target: &Target) -> Vec<Peer> {
 fn stray(prefix: &ipnet::IpNet, outer: &str) -> Option<(String, String)> {
     // The first host represents the prefix: longer routes within it are not checked.
     let host = prefix.hosts().next()?;
-    let route = route_to(host).ok()?;
+    let route = find_route(host).ok()?;
     (route.device != *outer).then(|| (prefix.to_string(), route.device))
 }
 
-fn route_to(to: IpAddr) -> Answer<PeerRoute> {
+fn route_to(to: Option<SocketAddr>) -> Answer<PeerRoute> {
+    let to = to.ok_or("the address of the other box is not in the file")?;
+    find_route(to.ip())
+}
+
+fn find_route(to: IpAddr) -> Answer<PeerRoute> {
     let route = Route::find(to).map_err(|e| e.to_string())?;
     let route = route.ok_or_else(|| format!("there is no route to {to}"))?;
     let device = name(route.device).ok_or("its interface is gone")?;

@@ -1,5 +1,6 @@
 //! The state of bundles as it is handed over.
 
+use std::net::SocketAddr;
 use std::num::NonZeroU64;
 
 use forebay_control::{ControlLoop, Mode, Resumed};
@@ -18,7 +19,18 @@ pub(crate) struct HandedSend {
     pub(crate) channel: Option<SendboxChannel>,
     /// The packets that its receivebox was told of.
     pub(crate) packets: u64,
+    /// The address of the receivebox as the file gave it, and that to which messages went.
+    pub(crate) configured: String,
+    pub(crate) address: Option<SocketAddr>,
     resumed: Resumed,
+}
+
+/// What a bundle at a receivebox goes on with.
+pub(crate) struct HandedReceive {
+    pub(crate) channel: ReceiveboxChannel,
+    /// The address of the sendbox as the file gave it, and that to which messages went.
+    pub(crate) configured: String,
+    pub(crate) address: Option<SocketAddr>,
 }
 
 impl HandedSend {
@@ -53,6 +65,7 @@ pub(crate) fn of_send(
         receivebox: saved.receivebox.map_or(0, |session| session.0.get()),
         highest: saved.highest,
         seen: saved.seen.to_vec(),
+        ..SendHandover::default()
     }
 }
 
@@ -112,27 +125,32 @@ impl Handed {
         if channel.is_none() {
             self.starts_fresh(format!("the session of bundle {name}: its id or numbers differ"));
         }
-        Some(HandedSend { packets: found.packets, channel, resumed })
+        let SendHandover { packets, configured, address, .. } = found;
+        Some(HandedSend { packets, channel, resumed, configured, address })
     }
 
-    /// Returns the channel with which the bundle `name` goes on at its receivebox, and says it.
+    /// Returns what the bundle `name` goes on with at its receivebox, and says it.
     pub(crate) fn take_receive(
         &mut self,
         name: &str,
         id: BundleId,
         key: &Key,
-    ) -> Option<ReceiveboxChannel> {
+    ) -> Option<HandedReceive> {
         if !self.is_upgrade() {
             return None;
         }
         let found = self.receive(name).filter(|found| found.id == id.0).cloned();
-        let channel = found.and_then(|found| receivebox_channel(&found, id, key));
-        if channel.is_some() {
+        let taken = found.and_then(|found| {
+            let channel = receivebox_channel(&found, id, key)?;
+            let ReceiveHandover { configured, address, .. } = found;
+            Some(HandedReceive { channel, configured, address })
+        });
+        if taken.is_some() {
             self.goes_on(format!("bundle {name}: the session with its sendbox"));
         } else {
             self.starts_fresh(format!("the session of bundle {name} with its sendbox"));
         }
-        channel
+        taken
     }
 }
 

@@ -175,7 +175,7 @@ mod tests {
             name: name.to_owned(),
             id: 9,
             prefixes: Vec::new(),
-            receivebox: "10.0.0.1:1".parse().unwrap(),
+            receivebox: SocketAddr::from(([10, 0, 0, 1], 1)).into(),
             key: forebay_wire::feedback::Key::new([0; 32]),
             policy: Policy { discipline, classes: Vec::new(), classifiers: Vec::new() },
             controller: forebay_control::ControllerKind::default(),

@@ -9,7 +9,7 @@ mod bundles;
 mod handed;
 mod successor;
 
-pub(crate) use self::bundles::{of_receive, of_send};
+pub(crate) use self::bundles::{HandedReceive, of_receive, of_send};
 pub(crate) use self::handed::Handed;
 pub(crate) use self::successor::Successor;
 

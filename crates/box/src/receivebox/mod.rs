@@ -11,6 +11,7 @@ use std::net::SocketAddr;
 use std::os::fd::RawFd;
 use std::path::Path;
 
+use forebay_config::RemoteAddress;
 use forebay_control::{self as control, Shares};
 use forebay_dataplane::{BundleRule, Counts, Netdev, Presence, Sample, Sampler};
 use forebay_records::{NotUnderstood, ReceiveHandover, ReceiveStatus};
@@ -23,14 +24,15 @@ use forebay_wire::feedback::{
 use forebay_wire::{EpochSize, FingerprintKey};
 
 use crate::Error;
-use crate::channel::{Channel, Datagram, Incoming, Undelivered, packet_length};
+use crate::channel::{Channel, Datagram, Endpoint, Incoming, Move, Undelivered, packet_length};
 use crate::config::{PeerConfig, ReceiveboxConfig};
 use crate::diagnosis::{Diagnosis, End, Hint};
-use crate::handover::{self, Handed, Successor};
+use crate::handover::{self, Handed, HandedReceive, Successor};
 use crate::not_understood::{Direction, NotUnderstoodLog};
 use crate::privileges::{self, Capability};
 use crate::random;
 use crate::reload::{Contents, Difference, Refused, Reloader, Step, Words, difference};
+use crate::resolver::{Resolver, SILENCE};
 use crate::sendbox::BOTH_KEYS;
 use crate::signals::Signals;
 use crate::slots::Slots;
@@ -66,6 +68,8 @@ pub(crate) fn run_alone(
     mut handed: Handed,
 ) -> Result<(), Error> {
     let ReceiveboxConfig { interface, listen, peers } = config;
+    let addresses = peers.iter().map(|peer| &peer.sendbox);
+    let mut resolver = Resolver::start(clock::now(), Some(listen), addresses);
     let signals = Signals::block_with_reload().map_err(Error::Signals)?;
     let channel = Channel::bind_or_take(listen, handed.socket(listen))?;
     let interfaces = vec![interface.name.clone()];
@@ -88,7 +92,11 @@ pub(crate) fn run_alone(
     while !(waiter.is_ready(SIGNALS) && signals.came()) {
         waiter.wait_until(receivebox.due());
         let now = clock::now();
+        let due = receivebox.due();
         receivebox.serve(now, &channel)?;
+        if now >= due {
+            receivebox.resolve(now, &mut resolver);
+        }
         let asked = readers.clone().any(|at| waiter.is_ready(at));
         if status.is_busy() || asked {
             status.serve(now, || receivebox.status(now));
@@ -100,6 +108,9 @@ pub(crate) fn run_alone(
             && let Some(contents) = reloader.poll(&signals)
         {
             let outcome = contents.and_then(|contents| receivebox.reload(now, contents));
+            if outcome.is_ok() {
+                resolver.ask_again();
+            }
             reloader.answer(&outcome);
         }
         notify::alive(now);
@@ -108,7 +119,9 @@ pub(crate) fn run_alone(
         }
         while let Some(incoming) = channel.receive() {
             match incoming {
-                Incoming::Datagram(datagram) => receivebox.on_datagram(&datagram, &channel)?,
+                Incoming::Datagram(datagram) => {
+                    receivebox.on_datagram(&datagram, &channel)?;
+                }
                 Incoming::Undelivered(undelivered) => receivebox.on_undelivered(undelivered),
             }
         }
@@ -145,12 +158,20 @@ impl Receivebox {
         let mut peers = Peers::new(configs, now);
         for (number, peer) in peers.all.iter_mut() {
             let PeerConfig { name, key, .. } = &peer.config;
-            let Some(channel) = handed.take_receive(name, peer.id, key) else { continue };
+            let Some(taken) = handed.take_receive(name, peer.id, key) else { continue };
+            let HandedReceive { channel, configured, address } = taken;
+            let given = &peer.config.sendbox;
+            if configured == given.to_string() {
+                peer.endpoint = Endpoint::resumed(given.found(), address);
+                let place = peer.endpoint.current();
+                peer.diagnosis = Diagnosis::new(End::Receivebox, place, now);
+            }
             if let Some(epoch) = channel.epoch() {
                 sampler.set_epoch(number, epoch.packets())?;
             }
             peer.feedback = channel;
         }
+        peers.index();
         Ok(Self {
             interface,
             sampler,
@@ -167,7 +188,10 @@ impl Receivebox {
                 Some(next) => (next.id, &next.feedback),
                 None => (peer.id, &peer.feedback),
             };
-            handover::of_receive(&peer.config.name, id, channel)
+            let configured = peer.config.sendbox.to_string();
+            let address = peer.endpoint.current();
+            let bundle = handover::of_receive(&peer.config.name, id, channel);
+            ReceiveHandover { configured, address, ..bundle }
         });
         peers.collect()
     }
@@ -208,17 +232,74 @@ impl Receivebox {
         Ok(sampler.poll(|sample| peers.answer(&sample, channel))?)
     }
 
-    /// Handles a datagram.
+    /// Sends feedback until `end`, while other parts of the box are set up. Messages wait.
+    pub(crate) fn serve_until(&mut self, end: Nanos, channel: &Channel) -> Result<(), Error> {
+        let mut waiter = Waiter::new([self.descriptor()]);
+        loop {
+            let now = clock::now();
+            self.serve(now, channel)?;
+            if now >= end {
+                return Ok(());
+            }
+            waiter.wait_until(end);
+        }
+    }
+
+    /// Handles a datagram. Returns the name of its bundle if the sendbox has moved to its source.
     pub(crate) fn on_datagram(
         &mut self,
         datagram: &Datagram,
         channel: &Channel,
-    ) -> Result<(), Error> {
+    ) -> Result<Option<String>, Error> {
         let updated = self.peers.on_update(datagram, channel, &self.sampler)?;
-        let Some(Updated { bundle, epoch, key }) = updated else { return Ok(()) };
+        let Some(Updated { bundle, epoch, key, moved }) = updated else { return Ok(None) };
         match key {
-            Some(key) => Ok(self.sampler.set_key(bundle, key, epoch)?),
-            None => Ok(self.sampler.set_epoch(bundle, epoch)?),
+            Some(key) => self.sampler.set_key(bundle, key, epoch)?,
+            None => self.sampler.set_epoch(bundle, epoch)?,
+        }
+        if let Some(moved) = moved {
+            self.peers.on_moved(bundle, moved, "");
+            return Ok(self.peers.all.get(bundle).map(|peer| peer.config.name.clone()));
+        }
+        Ok(None)
+    }
+
+    /// Follows the other site of the bundle `name`, whose receivebox is at this address by the
+    /// messages to the sendbox beside this receivebox, which logs it.
+    pub(crate) fn follow(&mut self, now: Nanos, name: &str, to: SocketAddr) {
+        let mut found = self.peers.all.iter_mut().filter(|(_, peer)| peer.config.name == name);
+        let moved = found.find_map(|(number, peer)| Some((number, peer.endpoint.follow(now, to)?)));
+        drop(found);
+        if let Some((number, moved)) = moved {
+            self.peers.on_moved(number, Move { is_said: false, ..moved }, "");
+        }
+    }
+
+    /// Returns the names of the sendboxes, each with whether it is silent.
+    pub(crate) fn names(&self, now: Nanos) -> impl Iterator<Item = (&RemoteAddress, bool)> {
+        self.peers
+            .all
+            .iter()
+            .filter_map(move |(_, peer)| Some((peer.config.sendbox.name()?, peer.is_silent(now))))
+    }
+
+    /// Notes that a name has this address.
+    pub(crate) fn on_resolved(&mut self, now: Nanos, name: &RemoteAddress, to: SocketAddr) {
+        for number in 0..self.peers.all.end() {
+            let Some(peer) = self.peers.all.get_mut(number) else { continue };
+            let is_silent = peer.is_silent(now);
+            if peer.config.sendbox.name() == Some(name)
+                && let Some(moved) = peer.endpoint.on_resolved(to, is_silent)
+            {
+                self.peers.on_moved(number, moved, &format!(", as its name {name} says"));
+            }
+        }
+    }
+
+    /// Asks for the names of silent sendboxes.
+    fn resolve(&mut self, now: Nanos, resolver: &mut Resolver) {
+        if let Some((name, to)) = resolver.poll(now, self.names(now)) {
+            self.on_resolved(now, &name, to);
         }
     }
 
@@ -272,7 +353,9 @@ impl Receivebox {
                         });
                     }
                     if parts.address {
-                        peer.diagnosis = Diagnosis::new(End::Receivebox, config.sendbox, now);
+                        peer.endpoint = Endpoint::new(config.sendbox.found());
+                        let place = peer.endpoint.current();
+                        peer.diagnosis = Diagnosis::new(End::Receivebox, place, now);
                     }
                     peer.config = config;
                 }
@@ -312,7 +395,8 @@ impl Receivebox {
             let counts = self.sampler.counts(number).unwrap_or_default();
             ReceiveStatus {
                 name: peer.config.name.clone(),
-                sendbox: peer.config.sendbox,
+                sendbox: peer.endpoint.current(),
+                moves: peer.endpoint.moves(),
                 trouble: peer.diagnosis.current(now),
                 heard_s: peer.diagnosis.heard_at().map(|at| seconds(now, at)),
                 packets: counts.packets,
@@ -359,6 +443,8 @@ struct Peer {
     /// The id of its messages.
     id: BundleId,
     feedback: ReceiveboxChannel,
+    /// The place of the sendbox.
+    endpoint: Endpoint,
     /// The channel of another key, which the sendbox may not have yet.
     next: Option<Next>,
     /// The number of messages that were not authentic, replayed or malformed.
@@ -386,6 +472,8 @@ struct Updated {
     epoch: u32,
     /// The key of fingerprints, if it is another one.
     key: Option<FingerprintKey>,
+    /// The move of the sendbox, if it came from elsewhere.
+    moved: Option<Move>,
 }
 
 impl Peer {
@@ -401,13 +489,19 @@ impl Peer {
         Self {
             id: BundleId(config.id),
             feedback: channel(&config),
+            endpoint: Endpoint::new(config.sendbox.found()),
             next: None,
             refused: 0,
             budget: Budget::new(),
             unanswered: 0,
-            diagnosis: Diagnosis::new(End::Receivebox, config.sendbox, now),
+            diagnosis: Diagnosis::new(End::Receivebox, config.sendbox.found(), now),
             config,
         }
+    }
+
+    /// Whether the sendbox has not been heard for some time.
+    fn is_silent(&self, now: Nanos) -> bool {
+        self.diagnosis.silence(now) >= SILENCE
     }
 }
 
@@ -441,13 +535,38 @@ impl Peers {
     fn index(&mut self) {
         self.by_id.clear();
         self.by_address.clear();
-        for (number, Peer { config, id, next, .. }) in self.all.iter() {
+        for (number, Peer { endpoint, id, next, .. }) in self.all.iter() {
             let other = next.as_ref().map(|next| next.id).filter(|next| next != id);
             for id in [Some(*id), other].into_iter().flatten() {
                 self.by_id.entry(id).or_default().push(number);
             }
-            self.by_address.entry(config.sendbox).or_default().push(number);
+            if let Some(address) = endpoint.current() {
+                self.by_address.entry(address).or_default().push(number);
+            }
         }
+    }
+
+    /// Finds the bundle of this number at another address, and says why that is.
+    fn on_moved(&mut self, number: usize, Move { from, to, is_said }: Move, why: &str) {
+        let Some(peer) = self.all.get_mut(number) else { return };
+        peer.diagnosis.on_moved(to);
+        let name = &peer.config.name;
+        match from {
+            Some(from) if is_said => {
+                tracing::info!("bundle {name}: the sendbox moved from {from} to {to}{why}");
+            }
+            None if is_said => tracing::info!("bundle {name}: the sendbox is at {to}{why}"),
+            _ => {}
+        }
+        if let Some(from) = from
+            && let Some(there) = self.by_address.get_mut(&from)
+        {
+            there.retain(|other| *other != number);
+            if there.is_empty() {
+                self.by_address.remove(&from);
+            }
+        }
+        self.by_address.entry(to).or_default().push(number);
     }
 
     /// Reads what each bundle has received by `now`, if that is due.
@@ -471,7 +590,8 @@ impl Peers {
             return;
         };
         let message = if beside { FEEDBACK_BESIDE_LEN } else { FEEDBACK_LEN };
-        let message = packet_length(message, peer.config.sendbox);
+        let Some(place) = peer.endpoint.current() else { return };
+        let message = packet_length(message, place);
         if !peer.budget.take(sample.counts.bytes, message) {
             if peer.unanswered == 0 {
                 tracing::warn!(
@@ -493,7 +613,7 @@ impl Peers {
         let control::Others { bytes, fair } = self.shares.others(sample.bundle);
         let others = beside.then_some(Others { bytes, fair });
         if let Some(message) = peer.feedback.feedback(arrival, held, others) {
-            channel.send(&message, peer.config.sendbox);
+            channel.send(&message, place);
         }
     }
 
@@ -540,8 +660,9 @@ impl Peers {
             let packets = counts?.packets;
             match answer {
                 Ok(answer) => {
-                    channel.send(&answer, peer.config.sendbox);
+                    channel.send(&answer, from);
                     peer.diagnosis.on_heard(now);
+                    let moved = answer.is_fresh.then(|| peer.endpoint.follow(now, from)).flatten();
                     let Some(sent) = peer.feedback.sendbox_counts() else { return Ok(None) };
                     // The count is of now, and comparing it with several messages that waited would
                     // show packets that are sent and not counted.
@@ -549,8 +670,12 @@ impl Peers {
                         peer.diagnosis.on_counts(now, sent.packets, packets);
                     }
                     peer.diagnosis.on_unrecognized(now, sent.unrecognized);
-                    let updated =
-                        |epoch: EpochSize| Updated { bundle: index, epoch: epoch.packets(), key };
+                    let updated = |epoch: EpochSize| Updated {
+                        bundle: index,
+                        epoch: epoch.packets(),
+                        key,
+                        moved,
+                    };
                     return Ok(peer.feedback.epoch().map(updated));
                 }
                 Err(why) => {

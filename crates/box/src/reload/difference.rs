@@ -247,15 +247,19 @@ mod tests {
     use forebay_wire::feedback::Key;
 
     use super::*;
-    use crate::config::{Class, Match};
+    use crate::config::{Class, Match, PeerAddress};
     use crate::slots::Slots;
+
+    fn address(text: &str) -> PeerAddress {
+        text.parse::<std::net::SocketAddr>().unwrap().into()
+    }
 
     fn bundle(name: &str, kind: Kind) -> BundleConfig {
         BundleConfig {
             name: name.to_owned(),
             id: 1,
             prefixes: vec!["10.2.0.0/16".parse().unwrap(), "fd00::/16".parse().unwrap()],
-            receivebox: "192.0.2.1:28316".parse().unwrap(),
+            receivebox: address("192.0.2.1:28316"),
             key: Key::new([1; 32]),
             policy: Policy { discipline: kind.into(), classes: vec![], classifiers: vec![] },
             controller: forebay_control::ControllerKind::default(),
@@ -325,7 +329,7 @@ mod tests {
             ),
             (|b| b.prefixes.truncate(1), "prefixes", Parts { prefixes: true, ..Parts::default() }),
             (
-                |b| b.receivebox.set_port(9),
+                |b| b.receivebox = address("192.0.2.1:9"),
                 "address 192.0.2.1:28316 to 192.0.2.1:9",
                 Parts { address: true, ..Parts::default() },
             ),
@@ -419,7 +423,7 @@ mod tests {
             id: 1,
             prefixes: vec!["10.1.0.0/16".parse().unwrap()],
             sources: vec!["10.2.0.0/16".parse().unwrap()],
-            sendbox: "192.0.2.1:28316".parse().unwrap(),
+            sendbox: address("192.0.2.1:28316"),
             key: Key::new([1; 32]),
         };
         type Edit = fn(&mut PeerConfig);
@@ -429,7 +433,7 @@ mod tests {
             (|p| p.prefixes.clear(), "prefixes"),
             (|p| p.id = 3, "id 1 to 3"),
             (|p| p.key = Key::new([2; 32]), "another key"),
-            (|p| p.sendbox.set_port(1), "address 192.0.2.1:28316 to 192.0.2.1:1"),
+            (|p| p.sendbox = address("192.0.2.1:1"), "address 192.0.2.1:28316 to 192.0.2.1:1"),
         ];
         for (edit, expected) in cases {
             let mut new = peer();

@@ -21,9 +21,7 @@ use self::difference::{ADDED, REMOVED};
 pub(crate) use self::difference::{Difference, Parts, Step, difference};
 
 use crate::Error;
-use crate::config::{
-    BundleConfig, PeerConfig, ReceiveboxConfig, SendboxConfig, SiteConfig, keep_resolved_names,
-};
+use crate::config::{BundleConfig, PeerConfig, ReceiveboxConfig, SendboxConfig, SiteConfig};
 use crate::local_socket::LocalSocket;
 use crate::signals::Signals;
 
@@ -155,7 +153,6 @@ pub(crate) struct Reloader {
 impl Reloader {
     /// Returns what will read `file` again, which `config` is from.
     pub(crate) fn new<C: Reloadable>(file: &Path, config: &C) -> Self {
-        keep_resolved_names();
         Self {
             file: file.to_owned(),
             load: |file| {

@@ -4,10 +4,11 @@ mod decisions;
 mod delivered;
 mod rtt_range;
 
-use std::net::SocketAddr;
+use std::net::{Ipv6Addr, SocketAddr};
 
+use forebay_config::RemoteAddress;
 use forebay_control as control;
-use forebay_records::{KnownPath, SendHandover, SendStatus};
+use forebay_records::{Event, KnownPath, SendHandover, SendStatus};
 use forebay_units::{Bytes, Nanos, Rate};
 use forebay_wire::feedback::{
     self, BundleId, FEEDBACK_LEN, Received, SendboxChannel, SendboxCounts, Session,
@@ -17,7 +18,7 @@ use forebay_wire::{EpochSize, FingerprintKey};
 use super::link_headers::LinkHeaders;
 use super::waits::Waits;
 use crate::Error;
-use crate::channel::{Channel, Datagram, packet_length};
+use crate::channel::{Channel, Datagram, Endpoint, Move, packet_length};
 use crate::classes;
 use crate::config::{BundleConfig, Policy};
 use crate::diagnosis::{Diagnosis, End, Hint};
@@ -25,6 +26,7 @@ use crate::handover::{self, Handed};
 use crate::memory::{self, PathMemory};
 use crate::random;
 use crate::reload::Parts;
+use crate::resolver::SILENCE;
 use crate::slots::Slots;
 use crate::status::seconds;
 use decisions::Decisions;
@@ -40,6 +42,14 @@ const KEEP_ALIVE: Nanos = Nanos::from_secs(2);
 /// The time for which the old key is used beside a new one while the receivebox does not answer
 /// under the new one.
 pub(crate) const BOTH_KEYS: Nanos = Nanos::from_secs(60);
+
+/// What became of a message.
+pub(super) enum Heard {
+    /// It is not for this bundle, or was refused.
+    Refused,
+    /// It was accepted, and the receivebox may have moved.
+    Accepted(Option<Move>),
+}
 
 /// The counters of a bundle's queue since the start; `None` where they are not known.
 #[derive(Clone, Copy, Debug, Default)]
@@ -62,6 +72,10 @@ pub(super) struct ControlledBundle {
     /// The id of its messages.
     id: BundleId,
     feedback: SendboxChannel,
+    /// The place of the receivebox.
+    endpoint: Endpoint,
+    /// The last move of the receivebox, if the log of events does not have it yet.
+    unlogged: Option<Event>,
     /// The channel of another key, which the receivebox may not have yet.
     next: Option<Next>,
     headers: LinkHeaders,
@@ -104,11 +118,13 @@ impl ControlledBundle {
             delivered: Delivered::default(),
             id: BundleId(config.id),
             feedback: channel(&config),
+            endpoint: Endpoint::new(config.receivebox.found()),
+            unlogged: None,
             next: None,
             fingerprint_key: config.key.fingerprint_key(),
             updated_at: Nanos::ZERO,
             answered_at: Nanos::ZERO,
-            diagnosis: Diagnosis::new(End::Sendbox, config.receivebox, now),
+            diagnosis: Diagnosis::new(End::Sendbox, config.receivebox.found(), now),
             backlog: Bytes::ZERO,
             mode_since: now,
             reason: None,
@@ -133,10 +149,14 @@ impl ControlledBundle {
         let config = &bundle.config;
         if let Some(taken) = handed.take_send(&config.name, bundle.id, &config.key) {
             taken.resume(&mut bundle.control, now);
+            if taken.configured == config.receivebox.to_string() {
+                bundle.endpoint = Endpoint::resumed(config.receivebox.found(), taken.address);
+                bundle.diagnosis = Diagnosis::new(End::Sendbox, bundle.endpoint.current(), now);
+            }
             if let Some(channel) = taken.channel {
                 (bundle.feedback, bundle.earlier) = (channel, taken.packets);
             }
-        } else if let Some(remembered) = memory.recall(bundle.id, config.receivebox) {
+        } else if let Some(remembered) = memory.recall(bundle.id, &config.receivebox.to_string()) {
             let control::Remembered { min_rtt, min_rtt_age, rate } = remembered;
             let rate = rate.map(|rate| format!(", {rate}")).unwrap_or_default();
             tracing::info!(
@@ -155,12 +175,16 @@ impl ControlledBundle {
             Some(next) => (next.id, &next.feedback),
             None => (self.id, &self.feedback),
         };
-        handover::of_send(number, self.name(), id, channel, &self.control, self.packets_told())
+        let bundle =
+            handover::of_send(number, self.name(), id, channel, &self.control, self.packets_told());
+        let configured = self.config.receivebox.to_string();
+        SendHandover { configured, address: self.endpoint.current(), ..bundle }
     }
 
     /// Returns what is known of its path; `None` before that is measured.
     pub(super) fn known_path(&self) -> Option<KnownPath> {
-        memory::known_path(BundleId(self.config.id), self.config.receivebox, &self.control)
+        let receivebox = self.config.receivebox.to_string();
+        memory::known_path(BundleId(self.config.id), receivebox, &self.control)
     }
 
     /// Returns the number of packets that left, as the receivebox is told.
@@ -192,7 +216,8 @@ impl ControlledBundle {
             });
         }
         if parts.address {
-            self.diagnosis = Diagnosis::new(End::Sendbox, config.receivebox, now);
+            self.endpoint = Endpoint::new(config.receivebox.found());
+            self.diagnosis = Diagnosis::new(End::Sendbox, self.endpoint.current(), now);
         }
         if parts.policy {
             // Its classes may be others.
@@ -255,20 +280,64 @@ impl ControlledBundle {
         self.control.on_total(sent.saturating_sub(bytes), packets.saturating_sub(before));
     }
 
-    /// Handles a datagram for this bundle; returns whether it was accepted. `beside` takes the
+    /// Follows the receivebox, which is elsewhere by the messages of the sendbox beside it.
+    pub(super) fn follow(&mut self, now: Nanos, to: SocketAddr) -> Option<Move> {
+        let moved = self.endpoint.follow(now, to)?;
+        self.on_moved(now, moved, "");
+        Some(moved)
+    }
+
+    /// Notes that the name of its receivebox has this address.
+    pub(super) fn on_resolved(
+        &mut self,
+        now: Nanos,
+        name: &RemoteAddress,
+        to: SocketAddr,
+    ) -> Option<Move> {
+        let is_silent = self.is_silent(now);
+        let moved = self.endpoint.on_resolved(to, is_silent)?;
+        self.on_moved(now, moved, &format!(", as its name {name} says"));
+        Some(moved)
+    }
+
+    /// Tells of a move, and sends the next update at once.
+    fn on_moved(&mut self, now: Nanos, Move { from, to, is_said }: Move, why: &str) {
+        let event = Event::moved(now, self.name(), from, to);
+        if is_said {
+            tracing::info!("bundle {}: {}{why}", self.name(), event.text);
+            self.decisions.keep(now, event.clone());
+            self.unlogged = Some(event);
+        }
+        self.diagnosis.on_moved(to);
+        self.updated_at = Nanos::ZERO;
+    }
+
+    /// Whether the receivebox has not been heard for some time.
+    fn is_silent(&self, now: Nanos) -> bool {
+        self.diagnosis.silence(now) >= SILENCE
+    }
+
+    /// Returns the name of its receivebox, if it has one, and whether that is silent.
+    pub(super) fn name_of_receivebox(&self, now: Nanos) -> Option<(&RemoteAddress, bool)> {
+        Some((self.config.receivebox.name()?, self.is_silent(now)))
+    }
+
+    /// Handles a datagram for this bundle. `beside` takes the
     /// bytes that have arrived, and returns the sendbox's bundles towards other sites.
     pub(super) fn on_message(
         &mut self,
         datagram: &Datagram,
         channel: &Channel,
         beside: impl FnOnce(Bytes) -> control::Others,
-    ) -> bool {
+    ) -> Heard {
         let came = datagram.came;
         let mut received = self.feedback.receive(datagram.bytes());
+        let mut is_fresh = received.as_ref().is_ok_and(|r| self.feedback.is_fresh(r));
         if received.is_err()
             && let Some(next) = &mut self.next
             && let Ok(answer) = next.feedback.receive(datagram.bytes())
         {
+            is_fresh = next.feedback.is_fresh(&answer);
             // The first answer only tells the receivebox's session.
             if !matches!(answer, Received::NewSession) {
                 self.take_next_key();
@@ -283,10 +352,11 @@ impl ControlledBundle {
                 if let Some(hint) = Hint::refused(datagram.from, why) {
                     self.diagnosis.on_hint(came, hint);
                 }
-                return false;
+                return Heard::Refused;
             }
         };
         self.diagnosis.on_heard(came);
+        let moved = is_fresh.then(|| self.follow(came, datagram.from)).flatten();
         match received {
             Received::Feedback(f) => {
                 let sent = self.control.bytes_sent();
@@ -301,7 +371,7 @@ impl ControlledBundle {
             }
             Received::NewSession => self.send_epoch(came, self.control.epoch(), channel),
         }
-        true
+        Heard::Accepted(moved)
     }
 
     /// Takes in a feedback message; `beside` are the sendbox's bundles towards other sites.
@@ -342,9 +412,13 @@ impl ControlledBundle {
         self.updated_at = now;
         let unrecognized = self.control.unmatched_in_a_row();
         let counts = SendboxCounts { packets: self.packets_told(), unrecognized };
-        channel.send(&self.feedback.update(epoch, counts), self.config.receivebox);
-        if let Some(next) = &mut self.next {
-            channel.send(&next.feedback.update(epoch, counts), self.config.receivebox);
+        // A box that does not answer from where it was may be where its file or its name says.
+        let other = self.endpoint.elsewhere().filter(|_| self.is_silent(now));
+        for place in self.endpoint.current().into_iter().chain(other) {
+            channel.send(&self.feedback.update(epoch, counts), place);
+            if let Some(next) = &mut self.next {
+                channel.send(&next.feedback.update(epoch, counts), place);
+            }
         }
     }
 
@@ -357,7 +431,7 @@ impl ControlledBundle {
         now: Nanos,
         backlog: Bytes,
         channel: &Channel,
-        mut explain: impl FnMut(&str, &control::Event) -> Result<(), E>,
+        mut explain: impl FnMut(&dyn Fn() -> Event) -> Result<(), E>,
     ) -> Result<Option<Rate>, E> {
         let backlog = self.headers.to_ip(backlog);
         self.backlog = backlog;
@@ -387,7 +461,10 @@ impl ControlledBundle {
                 _ => tracing::info!("bundle {}: {event}", self.name()),
             }
             self.note(now, event);
-            explain(&self.config.name, &event)?;
+            explain(&|| Event::new(now, &self.config.name, &event))?;
+        }
+        if let Some(event) = self.unlogged.take() {
+            explain(&|| event.clone())?;
         }
         Ok(self.rate())
     }
@@ -411,7 +488,8 @@ impl ControlledBundle {
         let waited = |rtt: Nanos, least: Nanos| ms(rtt.saturating_sub(least));
         SendStatus {
             name: self.config.name.clone(),
-            receivebox: self.config.receivebox,
+            receivebox: self.endpoint.current(),
+            moves: self.endpoint.moves(),
             mode: snapshot.mode.to_string(),
             mode_s: seconds(now, self.mode_since),
             reason: self.reason.map(|reason| reason.to_string()),
@@ -486,9 +564,9 @@ impl ControlledBundle {
         [Some(self.feedback.session()), next]
     }
 
-    /// The address of its receivebox.
-    pub(super) fn receivebox(&self) -> SocketAddr {
-        self.config.receivebox
+    /// The present address of its receivebox, if it is known.
+    pub(super) fn receivebox(&self) -> Option<SocketAddr> {
+        self.endpoint.current()
     }
 
     /// Returns the ids that its messages may have.
@@ -526,7 +604,9 @@ impl ControlledBundle {
 /// Returns the settings of a bundle's control loop.
 fn settings(config: &BundleConfig) -> control::ControlConfig {
     let defaults = control::ControlConfig::default();
-    let feedback_wire = packet_length(FEEDBACK_LEN, config.receivebox);
+    // An address that is not known yet may be of IPv6, where messages are longer.
+    let longest = SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0));
+    let feedback_wire = packet_length(FEEDBACK_LEN, config.receivebox.found().unwrap_or(longest));
     control::ControlConfig {
         min_rate: config.min_rate.unwrap_or(defaults.min_rate),
         max_rate: config.max_rate.unwrap_or(defaults.max_rate),

@@ -5,16 +5,17 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
 
+use forebay_config::RemoteAddress;
 use forebay_control::Shares;
-use forebay_records::{Event, KnownPath, SendHandover, SendStatus, Tick};
+use forebay_records::{KnownPath, SendHandover, SendStatus, Tick};
 use forebay_system::clock;
 use forebay_units::{Bytes, Nanos, Rate};
 use forebay_wire::feedback::{BundleId, is_for_receivebox};
 
-use super::bundle::{ControlledBundle, QueueTotals};
+use super::bundle::{ControlledBundle, Heard, QueueTotals};
 use super::logs::Logs;
 use crate::Error;
-use crate::channel::{Channel, Datagram, Incoming, Undelivered};
+use crate::channel::{Channel, Datagram, Incoming, Move, Undelivered};
 use crate::config::BundleConfig;
 use crate::diagnosis::Hint;
 use crate::handover::Handed;
@@ -40,17 +41,16 @@ pub(super) struct Bundles {
 
 impl Bundles {
     /// Makes the bundles of `configs`, whose shapers count `header` bytes of each packet beside its
-    /// IP packet. They go on with what was `handed` over, or start with what is in `memory`.
+    /// IP packet, over `channel`. They go on with what was `handed` over, or start with what is in
+    /// `memory`.
     pub(super) fn new(
         configs: Vec<(usize, BundleConfig)>,
-        listen: Option<SocketAddr>,
+        channel: Option<Channel>,
         header: Bytes,
         now: Nanos,
         handed: &mut Handed,
         memory: &PathMemory,
     ) -> Result<Self, Error> {
-        let channel = listen.map(|at| Channel::bind_or_take(at, handed.socket(at)));
-        let channel = channel.transpose()?;
         let list = configs.into_iter().map(|(number, config)| {
             Ok((number, ControlledBundle::resumed(config, header, now, handed, memory)?))
         });
@@ -121,7 +121,49 @@ impl Bundles {
             for id in bundle.ids() {
                 self.by_id.entry(id).or_default().push(number);
             }
-            self.by_address.entry(bundle.receivebox()).or_default().push(number);
+            if let Some(address) = bundle.receivebox() {
+                self.by_address.entry(address).or_default().push(number);
+            }
+        }
+    }
+
+    /// Finds the bundle of this number at another address.
+    fn on_moved(&mut self, number: usize, Move { from, to, .. }: Move) {
+        if let Some(from) = from
+            && let Some(there) = self.by_address.get_mut(&from)
+        {
+            there.retain(|other| *other != number);
+            if there.is_empty() {
+                self.by_address.remove(&from);
+            }
+        }
+        self.by_address.entry(to).or_default().push(number);
+    }
+
+    /// Follows the other site of the bundle `name`, whose sendbox is at this address.
+    fn follow(&mut self, now: Nanos, name: &str, to: SocketAddr) {
+        let mut found = self.list.iter_mut().filter(|(_, bundle)| bundle.name() == name);
+        let moved = found.find_map(|(number, bundle)| Some((number, bundle.follow(now, to)?)));
+        drop(found);
+        if let Some((number, moved)) = moved {
+            self.on_moved(number, moved);
+        }
+    }
+
+    /// Returns the names of the receiveboxes, each with whether it is silent.
+    pub(super) fn names(&self, now: Nanos) -> impl Iterator<Item = (&RemoteAddress, bool)> {
+        self.list.iter().filter_map(move |(_, bundle)| bundle.name_of_receivebox(now))
+    }
+
+    /// Notes that a name has this address.
+    pub(super) fn on_resolved(&mut self, now: Nanos, name: &RemoteAddress, to: SocketAddr) {
+        for number in 0..self.list.end() {
+            if let Some(bundle) = self.list.get_mut(number)
+                && bundle.config().receivebox.name() == Some(name)
+                && let Some(moved) = bundle.on_resolved(now, name, to)
+            {
+                self.on_moved(number, moved);
+            }
         }
     }
 
@@ -168,9 +210,18 @@ impl Bundles {
                 (Incoming::Datagram(datagram), Some(receivebox), Some(channel))
                     if is_for_receivebox(datagram.bytes()) =>
                 {
-                    receivebox.on_datagram(&datagram, channel)?;
+                    // Both directions to a site have one address.
+                    if let Some(name) = receivebox.on_datagram(&datagram, channel)? {
+                        self.follow(datagram.came, &name, datagram.from);
+                    }
                 }
-                (Incoming::Datagram(datagram), ..) => self.take(&datagram),
+                (Incoming::Datagram(datagram), receivebox, _) => {
+                    if let Some(name) = self.take(&datagram)
+                        && let Some(receivebox) = receivebox
+                    {
+                        receivebox.follow(datagram.came, name, datagram.from);
+                    }
+                }
                 (Incoming::Undelivered(undelivered), receivebox, _) => {
                     let Undelivered { to, error } = undelivered;
                     self.hint(clock::now(), to, Hint::Undelivered(error));
@@ -183,23 +234,33 @@ impl Bundles {
         Ok(())
     }
 
-    fn take(&mut self, datagram: &Datagram) {
+    /// Takes in a message of a receivebox; returns the name of its bundle if it has moved.
+    fn take(&mut self, datagram: &Datagram) -> Option<&str> {
         let Self { list, by_id, by_address, shares, .. } = self;
-        let Some(channel) = &self.channel else { return };
+        let channel = self.channel.as_ref()?;
         let Datagram { from, came, .. } = *datagram;
         match channel.bundle_of(datagram) {
             Ok(id) => match by_id.get(&id) {
                 Some(bundles) => {
                     // A key that is another bundle's does not fit.
-                    let _ = bundles.iter().any(|&number| {
-                        let Some(bundle) = list.get_mut(number) else { return false };
+                    let heard = bundles.iter().find_map(|&number| {
+                        let bundle = list.get_mut(number)?;
                         // Those towards the same receivebox are in its feedback.
-                        let same = by_address.get(&bundle.receivebox()).map_or(&[][..], |b| b);
-                        bundle.on_message(datagram, channel, |arrived| {
+                        let address = bundle.receivebox();
+                        let same = address.and_then(|at| by_address.get(&at));
+                        let same = same.map_or(&[][..], |bundles| bundles);
+                        let heard = bundle.on_message(datagram, channel, |arrived| {
                             shares.on_total(came, number, arrived);
                             shares.beside(same)
-                        })
+                        });
+                        match heard {
+                            Heard::Refused => None,
+                            Heard::Accepted(moved) => Some((number, moved)),
+                        }
                     });
+                    let (number, moved) = heard?;
+                    self.on_moved(number, moved?);
+                    return self.list.get(number).map(ControlledBundle::name);
                 }
                 None => {
                     tracing::debug!("a message from {from} is for an unknown bundle");
@@ -208,6 +269,7 @@ impl Bundles {
             },
             Err(why) => self.hint(datagram.came, from, Hint::Refused { from, why }),
         }
+        None
     }
 
     /// Gives a hint to the bundles whose receivebox is at `address`.
@@ -231,8 +293,8 @@ impl Bundles {
         ControlledBundle::prefetch_after(number, &self.list);
         let bundle = self.list.get_mut(number)?;
         let Some(channel) = &self.channel else { return bundle.rate() };
-        let Ok(rate) = bundle.tick(now, backlog, channel, |name, event| {
-            logs.event(|| Event::new(now, name, event));
+        let Ok(rate) = bundle.tick(now, backlog, channel, |event| {
+            logs.event(event);
             Ok::<_, Infallible>(())
         });
         logs.tick(|| Tick::new(now, bundle.name(), &bundle.snapshot(), backlog));

@@ -56,7 +56,7 @@ mod tests {
             name: "b".to_owned(),
             id: 1,
             prefixes: prefixes.iter().map(|p| p.parse().unwrap()).collect(),
-            receivebox: "10.0.0.1:1".parse().unwrap(),
+            receivebox: std::net::SocketAddr::from(([10, 0, 0, 1], 1)).into(),
             key: Key::new([0; 32]),
             policy: Policy {
                 discipline: kind.into(),

@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
 
 use forebay_dataplane::Error as PortError;
-use forebay_dataplane::kernel::{ClassRule, EgressObserver};
+use forebay_dataplane::kernel::{ClassRule, EgressObserver, LoadedEgress};
 use forebay_records::HopCounters;
 use forebay_system::wait::Waiter;
 use forebay_system::{clock, notify};
@@ -37,6 +37,7 @@ use crate::not_understood::{Direction, NotUnderstoodLog};
 use crate::privileges::{self, Capability, Extra};
 use crate::receivebox::Receivebox;
 use crate::reload::Reloader;
+use crate::resolver::Resolver;
 use crate::signals::Signals;
 use crate::status::{State, StatusSocket};
 use crate::{say_ready, ticks};
@@ -51,6 +52,7 @@ pub(super) fn run(
     start: Start<'_>,
     foreign: Foreign,
     receivebox: Option<Receivebox>,
+    loaded: LoadedEgress,
 ) -> Result<(), Error> {
     let (paths, signals) = (start.paths, start.signals);
     if paths.packets.is_some() {
@@ -60,7 +62,7 @@ pub(super) fn run(
     }
     Packets::create(paths.packets.as_deref())?.finish()?;
     let counters = Account::create(paths.counters.as_deref())?;
-    let (mut sendbox, handed) = Sendbox::new(start, foreign, receivebox)?;
+    let (mut sendbox, handed) = Sendbox::new(start, foreign, receivebox, loaded)?;
     // Rates are set by netlink. At the end, queues that the tree replaced are restored, and the
     // file that describes them is removed.
     privileges::reduce(&[Capability::NetAdmin], &[Extra::RemoveFiles]);
@@ -96,6 +98,7 @@ struct Sendbox {
     departed: HopCounters,
     reloader: Reloader,
     memory: PathMemory,
+    resolver: Resolver,
     damage: Option<Damage>,
     not_understood: NotUnderstoodLog,
     due_check: Nanos,
@@ -115,14 +118,16 @@ impl Sendbox {
         start: Start<'_>,
         foreign: Foreign,
         mut receivebox: Option<Receivebox>,
+        loaded: LoadedEgress,
     ) -> Result<(Self, Handed), Error> {
         let Start {
             role,
             outside,
-            listen,
+            channel,
             bundles: configs,
             limit,
             reloader,
+            resolver,
             paths,
             mut handed,
             memory,
@@ -132,7 +137,7 @@ impl Sendbox {
         let room = Plan::room_for(configs.len());
         let configs = handed.number(configs, room);
         let plan = tree::plan_numbered(&configs, limit, &Features::probe()?)?;
-        let mut observer = EgressObserver::attach(&outside)?;
+        let mut observer = EgressObserver::attach_loaded(loaded)?;
         let count = configs.last().map_or(0, |(number, _)| number + 1);
         let mut prefixes = vec![Vec::new(); count];
         for (number, bundle) in &configs {
@@ -145,7 +150,7 @@ impl Sendbox {
         }
         let classifier = observer.classifier()?;
         let (header, now) = (outside.framing()?.header(), clock::now());
-        let bundles = Bundles::new(configs, listen, header, now, &mut handed, &memory)?;
+        let bundles = Bundles::new(configs, channel, header, now, &mut handed, &memory)?;
         if let Some(receivebox) = &mut receivebox {
             for (_, bundle) in bundles.all().iter() {
                 receivebox.refuse(bundle.name(), bundle.sessions());
@@ -183,6 +188,7 @@ impl Sendbox {
             departed: HopCounters::default(),
             reloader,
             memory,
+            resolver,
             damage: None,
             not_understood: NotUnderstoodLog::new(Direction::Leaving),
             due_check: Nanos::ZERO,
@@ -217,6 +223,9 @@ impl Sendbox {
                 self.successor.poll();
                 if let Some(contents) = self.reloader.poll(signals) {
                     let outcome = contents.and_then(|contents| self.reload(now, contents));
+                    if outcome.is_ok() {
+                        self.resolver.ask_again();
+                    }
                     self.reloader.answer(&outcome);
                 }
                 due_tick = ticks::next(due_tick, TICK, now);
@@ -285,6 +294,7 @@ impl Sendbox {
             self.not_understood.note(&self.tree.device().name, frames);
             self.due_check = now + CHECK;
         }
+        self.resolve(now);
         if self.damage.is_none()
             && let Err(e) = self.tree.flush()
         {
@@ -293,6 +303,17 @@ impl Sendbox {
         self.let_go(now);
         self.memory.write_if_due(now, || self.bundles.known_paths());
         Ok(())
+    }
+
+    /// Asks for the names of silent boxes.
+    fn resolve(&mut self, now: Nanos) {
+        let receivebox = self.receivebox.iter().flat_map(|receivebox| receivebox.names(now));
+        let names = self.bundles.names(now).chain(receivebox);
+        let Some((name, to)) = self.resolver.poll(now, names) else { return };
+        self.bundles.on_resolved(now, &name, to);
+        if let Some(receivebox) = &mut self.receivebox {
+            receivebox.on_resolved(now, &name, to);
+        }
     }
 
     /// Handles changes that other programs made to the interface.

@@ -14,10 +14,12 @@ mod tree;
 mod user;
 mod waits;
 
-use std::net::SocketAddr;
 use std::path::Path;
+use std::thread;
 
 use forebay_dataplane::Netdev;
+use forebay_dataplane::kernel::LoadedEgress;
+use forebay_system::clock;
 use forebay_units::{Nanos, Rate};
 
 pub(crate) use self::bundle::BOTH_KEYS;
@@ -26,16 +28,21 @@ pub use self::tree::plan;
 pub(crate) use self::user::chunks;
 
 use crate::Error;
+use crate::channel::Channel;
 use crate::config::{BundleConfig, Dataplane, ReceiveboxConfig, SendboxConfig, SiteConfig};
 use crate::forward::WireEnd;
 use crate::handover::Handed;
 use crate::memory::PathMemory;
 use crate::receivebox::{self, Receivebox};
 use crate::reload::Reloader;
+use crate::resolver::Resolver;
 use crate::signals::Signals;
 
 /// The time between two settings of a bundle's rate (Bundler section 6.2).
 const TICK: Nanos = Nanos::from_millis(10);
+
+/// The longest time between two looks at whether the programs are loaded.
+const SHORT_WAIT: Nanos = Nanos::from_millis(2);
 
 /// Runs a sendbox until SIGTERM or SIGINT. SIGHUP reads `file`, which `config` is from, again.
 ///
@@ -51,17 +58,34 @@ pub fn run(
     paths: &LogPaths,
     end: WireEnd,
 ) -> Result<(), Error> {
+    let addresses = config.bundles.iter().map(|bundle| &bundle.receivebox);
+    let resolver = Resolver::start(clock::now(), config.listen, addresses);
     let signals = Signals::block_with_reload().map_err(Error::Signals)?;
     let reloader = Reloader::new(file, &config);
-    let handed = Handed::take("sendbox", &config.outside.name);
+    let mut handed = Handed::take("sendbox", &config.outside.name);
     let memory = PathMemory::open("sendbox", &config.outside.name);
     let SendboxConfig { outside, dataplane, listen, bundles, limit } = config;
+    let channel = listen.map(|at| Channel::bind_or_take(at, handed.socket(at))).transpose()?;
     let (role, signals) = ("sendbox", &signals);
-    let start =
-        Start { role, outside, listen, bundles, limit, reloader, paths, signals, handed, memory };
+    let start = Start {
+        role,
+        outside,
+        channel,
+        bundles,
+        limit,
+        reloader,
+        resolver,
+        paths,
+        signals,
+        handed,
+        memory,
+    };
     match dataplane {
         Dataplane::User(ports) => user::run(start, ports, end),
-        Dataplane::Kernel { foreign } => kernel::run(start, foreign, None),
+        Dataplane::Kernel { foreign } => {
+            let loaded = LoadedEgress::load(&start.outside)?;
+            kernel::run(start, foreign, None, loaded)
+        }
     }
 }
 
@@ -78,17 +102,41 @@ pub fn run_site(config: SiteConfig, file: &Path, paths: &LogPaths) -> Result<(),
         let config = ReceiveboxConfig { interface, listen, peers };
         return receivebox::run_alone("site", config, reloader, handed);
     }
+    let addresses = bundles.iter().map(|bundle| &bundle.receivebox);
+    let addresses = addresses.chain(peers.iter().map(|peer| &peer.sendbox));
+    let resolver = Resolver::start(clock::now(), Some(listen), addresses);
     let signals = Signals::block_with_reload().map_err(Error::Signals)?;
-    let receivebox = match peers.is_empty() {
-        true => None,
-        false => Some(Receivebox::attach(interface.clone(), peers, &mut handed)?),
-    };
     let memory = PathMemory::open("site", &interface.name);
-    let (outside, listen) = (interface, Some(listen));
+    let channel = Channel::bind_or_take(listen, handed.socket(listen))?;
+    // The other sites wait for feedback. It goes out while the programs of the sendbox are loaded.
+    let (receivebox, loaded) = thread::scope(|scope| -> Result<_, Error> {
+        let loading = scope.spawn(|| LoadedEgress::load(&interface));
+        let mut receivebox = match peers.is_empty() {
+            true => None,
+            false => Some(Receivebox::attach(interface.clone(), peers, &mut handed)?),
+        };
+        while let Some(receivebox) = receivebox.as_mut().filter(|_| !loading.is_finished()) {
+            receivebox.serve_until(clock::now() + SHORT_WAIT, &channel)?;
+        }
+        let loaded = loading.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        Ok((receivebox, loaded))
+    })?;
+    let (outside, channel) = (interface, Some(channel));
     let (role, signals) = ("site", &signals);
-    let start =
-        Start { role, outside, listen, bundles, limit, reloader, paths, signals, handed, memory };
-    kernel::run(start, foreign, receivebox)
+    let start = Start {
+        role,
+        outside,
+        channel,
+        bundles,
+        limit,
+        reloader,
+        resolver,
+        paths,
+        signals,
+        handed,
+        memory,
+    };
+    kernel::run(start, foreign, receivebox, loaded)
 }
 
 /// What a sendbox over either dataplane starts with.
@@ -96,11 +144,13 @@ struct Start<'a> {
     /// The kind of box, by which another process recognises its predecessor.
     role: &'static str,
     outside: Netdev,
-    listen: Option<SocketAddr>,
+    /// The channel to the receiveboxes; `None` without bundles.
+    channel: Option<Channel>,
     bundles: Vec<BundleConfig>,
     /// The common limit of all bundles.
     limit: Option<Rate>,
     reloader: Reloader,
+    resolver: Resolver,
     paths: &'a LogPaths,
     signals: &'a Signals,
     /// What the process before this one handed over.

@@ -64,7 +64,7 @@ mod tests {
             name: name.to_owned(),
             id: 9,
             prefixes: vec!["10.0.0.0/8".parse().unwrap()],
-            receivebox: "10.0.0.1:1".parse().unwrap(),
+            receivebox: std::net::SocketAddr::from(([10, 0, 0, 1], 1)).into(),
             key: forebay_wire::feedback::Key::new([0; 32]),
             policy,
             controller: forebay_control::ControllerKind::default(),

@@ -32,6 +32,7 @@ use crate::policy::{self, Queue};
 use crate::privileges;
 use crate::random;
 use crate::reload::{Contents, Difference, Refused, Reloader, Step, Words};
+use crate::resolver::Resolver;
 use crate::signals::Signals;
 use crate::status::{State, StatusSocket};
 
@@ -49,10 +50,11 @@ pub(super) fn run(start: Start<'_>, ports: Ports, end: WireEnd) -> Result<(), Er
     let Start {
         role,
         outside,
-        listen,
+        channel,
         bundles: configs,
         limit,
         reloader,
+        resolver,
         paths,
         signals,
         mut handed,
@@ -64,7 +66,7 @@ pub(super) fn run(start: Start<'_>, ports: Ports, end: WireEnd) -> Result<(), Er
     let queues = configs.iter().map(build).collect::<Result<Vec<_>, _>>()?;
     let (configs, header) = (configs.into_iter().enumerate(), Framing::Ethernet.header());
     let now = clock::now();
-    let bundles = Bundles::new(configs.collect(), listen, header, now, &mut handed, &memory)?;
+    let bundles = Bundles::new(configs.collect(), channel, header, now, &mut handed, &memory)?;
     let rate = |number| bundles.get(number).and_then(ControlledBundle::rate);
     let shaped = |(number, queue)| forward::shaped(queue, rate(number));
     let queues = queues.into_iter().enumerate().map(shaped).collect();
@@ -78,6 +80,7 @@ pub(super) fn run(start: Start<'_>, ports: Ports, end: WireEnd) -> Result<(), Er
         bundles,
         reloader,
         memory,
+        resolver,
         limit,
         capacity,
         room,
@@ -132,6 +135,7 @@ struct Sendbox {
     bundles: Bundles,
     reloader: Reloader,
     memory: PathMemory,
+    resolver: Resolver,
     /// The common limit of all bundles.
     limit: Option<Rate>,
     /// The number of packets for which the frames' memory has room.
@@ -217,12 +221,18 @@ impl ForwardingHandler for Sendbox {
         });
         self.log.note(&self.outside, self.not_understood.get());
         self.memory.write_if_due(now, || self.bundles.known_paths());
+        if let Some((name, to)) = self.resolver.poll(now, self.bundles.names(now)) {
+            self.bundles.on_resolved(now, &name, to);
+        }
     }
 
     fn reload(&mut self, now: Nanos, signals: &Signals, outward: &mut Outward<'_>) {
         self.successor.poll();
         if let Some(contents) = self.reloader.poll(signals) {
             let outcome = contents.and_then(|contents| self.change(now, contents, outward));
+            if outcome.is_ok() {
+                self.resolver.ask_again();
+            }
             self.reloader.answer(&outcome);
         }
     }

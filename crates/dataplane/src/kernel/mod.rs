@@ -57,7 +57,7 @@ use std::path::Path;
 use forebay_units::Nanos;
 use forebay_wire::FingerprintKey;
 use ipnet::{IpNet, Ipv4Net};
-use libbpf_rs::{Link, MapCore};
+use libbpf_rs::{Link, MapCore, Object};
 
 use crate::bpf;
 pub use crate::bundles::MAX_PREFIXES;
@@ -77,6 +77,37 @@ const NO_BUNDLE: u32 = u32::MAX;
 
 /// The kernel's type information.
 const BTF: &str = "/sys/kernel/btf/vmlinux";
+
+/// The programs of an [`EgressObserver`], loaded and not attached. Loading takes much longer than
+/// attaching, and another thread can do it.
+pub struct LoadedEgress(Object);
+
+impl LoadedEgress {
+    /// Loads the programs for `netdev`, which is in the namespace of the calling thread.
+    ///
+    /// # Errors
+    /// As [`EgressObserver::attach`].
+    pub fn load(netdev: &Netdev) -> Result<Self, Error> {
+        let framing = netdev.framing()?;
+        if !Path::new(BTF).exists() {
+            return Err(Error::Kernel(
+                "a kernel of at least Linux 5.8 that describes its types (CONFIG_DEBUG_INFO_BTF; \
+                 there is no /sys/kernel/btf/vmlinux); use `dataplane = \"user\"`",
+            ));
+        }
+        Self::load_for((netdev.index, namespace()?), framing)
+    }
+
+    /// Loads the programs for a device of this index in a namespace of this inode.
+    fn load_for(device: (u32, u32), framing: Framing) -> Result<Self, Error> {
+        let settings = bpf::Settings { device, ..bpf::Settings::of_this_kernel(framing) };
+        let object = bpf::EGRESS.load(|open| {
+            settings.write(open)?;
+            bundles::make_room(open, MAX_BUNDLES)
+        })?;
+        Ok(Self(object))
+    }
+}
 
 /// The programs that classify a device's packets and see them leave. They are detached when this
 /// value is dropped or this process ends.
@@ -98,14 +129,15 @@ impl EgressObserver {
     /// If the device has an unknown framing, a right is missing, or the kernel is without BTF, BPF
     /// ring buffers (both Linux 5.8) or raw tracepoints.
     pub fn attach(netdev: &Netdev) -> Result<Self, Error> {
-        let framing = netdev.framing()?;
-        if !Path::new(BTF).exists() {
-            return Err(Error::Kernel(
-                "a kernel of at least Linux 5.8 that describes its types (CONFIG_DEBUG_INFO_BTF; \
-                 there is no /sys/kernel/btf/vmlinux); use `dataplane = \"user\"`",
-            ));
-        }
-        let unattached = Self::load((netdev.index, namespace()?), framing)?;
+        Self::attach_loaded(LoadedEgress::load(netdev)?)
+    }
+
+    /// Attaches what was loaded for a device, as [`EgressObserver::attach`].
+    ///
+    /// # Errors
+    /// As [`EgressObserver::attach`].
+    pub fn attach_loaded(loaded: LoadedEgress) -> Result<Self, Error> {
+        let unattached = Self::unattached(loaded)?;
         let object = &unattached.bundles.object;
         let attach = |program: &str, tracepoint: &str| {
             bpf::program(object, program)?.attach_raw_tracepoint(tracepoint).map_err(|e| {
@@ -122,13 +154,8 @@ impl EgressObserver {
         Ok(Self { _link: Some(link), ..unattached })
     }
 
-    /// Loads the programs for a device without attaching them.
-    fn load(device: (u32, u32), framing: Framing) -> Result<Self, Error> {
-        let settings = bpf::Settings { device, ..bpf::Settings::of_this_kernel(framing) };
-        let object = bpf::EGRESS.load(|open| {
-            settings.write(open)?;
-            bundles::make_room(open, MAX_BUNDLES)
-        })?;
+    /// Opens the maps of programs that are not attached.
+    fn unattached(LoadedEgress(object): LoadedEgress) -> Result<Self, Error> {
         let (bundles, prefixes, classes) = (Bundles::new(object)?, HashMap::new(), HashMap::new());
         Ok(Self { _link: None, bundles, prefixes, classes })
     }

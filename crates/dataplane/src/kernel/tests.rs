@@ -17,6 +17,11 @@ fn prefixes(list: &[&str]) -> Vec<IpNet> {
     list.iter().map(|p| p.parse().unwrap()).collect()
 }
 
+/// Loads the programs for any device of this framing.
+fn unattached(framing: Framing) -> Result<EgressObserver, Error> {
+    LoadedEgress::load_for((0, 0), framing).and_then(EgressObserver::unattached)
+}
+
 /// Returns the classifier's answer and the five words that it writes into the packet.
 fn classify(observer: &EgressObserver, frame: &[u8]) -> Option<(i32, [u32; 5])> {
     // `struct __sk_buff` of linux/bpf.h, whose `cb` is here.
@@ -66,7 +71,7 @@ fn no_packet_is_in_a_bundle_when_the_process_is_silent() {
     if !forebay_test_skip::has_root() {
         return;
     }
-    let mut observer = EgressObserver::load((0, 0), Framing::Ethernet).unwrap();
+    let mut observer = unattached(Framing::Ethernet).unwrap();
     observer.set_bundles(&[prefixes(&["0.0.0.0/0"])]).unwrap();
     let mut frame = vec![0; 60];
     frame[12..15].copy_from_slice(&[8, 0, 0x45]);
@@ -92,7 +97,7 @@ fn a_packet_without_ethernet_is_the_same_packet() {
         return;
     }
     let load = |framing| {
-        let mut observer = EgressObserver::load((0, 0), framing).unwrap();
+        let mut observer = unattached(framing).unwrap();
         observer.set_bundles(&[vec![], prefixes(&["0.0.0.0/0", "::/0"])]).unwrap();
         observer.set_key(1, frames::KEY).unwrap();
         observer.report_alive(clock::now() + Nanos::from_secs(3_600)).unwrap();
@@ -126,7 +131,7 @@ fn packets_are_in_the_class_that_they_would_be_in_without_the_kernel() {
     if !forebay_test_skip::has_root() {
         return;
     }
-    let mut observer = EgressObserver::load((0, 0), Framing::Ethernet).unwrap();
+    let mut observer = unattached(Framing::Ethernet).unwrap();
     observer.set_bundles(&[prefixes(&["0.0.0.0/1", "::/0"]), prefixes(&["128.0.0.0/2"])]).unwrap();
     observer.report_alive(clock::now() + Nanos::from_secs(3_600)).unwrap();
     (0..2).for_each(|bundle| observer.set_key(bundle, frames::KEY).unwrap());

@@ -151,6 +151,9 @@ pub(crate) enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
         arguments: Vec<std::ffi::OsString>,
     },
+    /// Answer the questions of a box about host names.
+    #[command(hide = true)]
+    ResolveNames,
     /// Run a traffic program of the laboratory.
     #[command(hide = true)]
     Agent,

@@ -59,7 +59,7 @@ fn message(
 
 /// Returns frames with real messages to the UDP port `to` that arrive at `device` of `place`: at
 /// least one, and those of the next two seconds.
-fn captured(place: &Namespace, device: &'static str, to: u16) -> Vec<Vec<u8>> {
+pub(crate) fn captured(place: &Namespace, device: &'static str, to: u16) -> Vec<Vec<u8>> {
     let socket = within(&place.0, || {
         let every = i32::from((libc::ETH_P_ALL as u16).to_be());
         // SAFETY: takes integers; a descriptor that is returned is this function's own.

@@ -13,8 +13,10 @@ mod faults;
 mod floods;
 mod limits;
 mod mistakes;
+mod names;
 #[path = "../../../dataplane/tests/namespace/mod.rs"]
 mod namespace;
+mod roam;
 mod site;
 #[allow(dead_code, reason = "the tests of faults use the rest")]
 mod sites;

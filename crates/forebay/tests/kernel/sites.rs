@@ -75,6 +75,11 @@ impl Process {
         self.0.wait().unwrap();
     }
 
+    /// Waits until it has ended.
+    pub(crate) fn wait(&mut self) {
+        self.0.wait().unwrap();
+    }
+
     /// The process's number.
     pub(crate) fn id(&self) -> u32 {
         self.0.id()

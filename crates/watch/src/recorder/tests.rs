@@ -66,7 +66,8 @@ fn site(up: u64, peers: usize) -> Status {
     };
     let receive = |peer: usize| ReceiveStatus {
         name: format!("peer {peer}"),
-        sendbox: "192.0.2.1:28316".parse().unwrap(),
+        sendbox: "192.0.2.1:28316".parse().ok(),
+        moves: 0,
         trouble: None,
         heard_s: Some(0.5),
         packets: up,

@@ -62,6 +62,16 @@
 //! feedback is accepted again. A session must be a number that was never used before with the same
 //! key: 64 random bits, or nanoseconds since 1970 if the clock is never set back.
 //!
+//! # Changed addresses
+//!
+//! Authentic messages tell where the other end is, whatever its address was before: as in
+//! WireGuard, answers go to the source of the latest fresh message. For a receivebox that is an
+//! update which it applied ([`Answer::is_fresh`]), for a sendbox an acknowledgement that it
+//! accepted or feedback with the highest number so far ([`SendboxChannel::is_fresh`]). Repeated and
+//! late messages tell nothing.
+//!
+//! # Numbers
+//!
 //! The sequence numbers of feedback rise by one from 1, so a gap shows how many messages were lost
 //! or are late. A session ends its feedback with the largest number, after nine years at a million
 //! messages a second.
@@ -80,7 +90,7 @@ pub use message::{Arrival, BundleId, Feedback, FeedbackMessage, MAX_HELD, Others
 pub use message::{EPOCH_ACK_LEN, EPOCH_UPDATE_LEN, FEEDBACK_BESIDE_LEN, FEEDBACK_LEN};
 pub use message::{ReceiveboxCounts, SendboxCounts};
 pub use message::{bundle_of, is_for_receivebox};
-pub use receivebox::{ReceiveboxChannel, SavedBinding, SavedReceivebox};
+pub use receivebox::{Answer, ReceiveboxChannel, SavedBinding, SavedReceivebox};
 pub use replay::{Replay, ReplayWindow};
 pub use sendbox::{Received, SavedSendbox, SendboxChannel};
 

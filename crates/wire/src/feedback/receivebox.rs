@@ -1,4 +1,5 @@
 use core::num::NonZeroU64;
+use core::ops::Deref;
 
 use forebay_units::Nanos;
 
@@ -54,6 +55,24 @@ pub struct SavedBinding {
     pub packets: u64,
     /// The sequence number of the latest feedback sent.
     pub sent: u64,
+}
+
+/// The answer to an update.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The datagram to send.
+    pub message: [u8; EPOCH_ACK_LEN],
+    /// Whether the update was applied, so that nobody can have sent it before. The source of such
+    /// an update is where the sendbox is. Anybody can repeat an update of an old session.
+    pub is_fresh: bool,
+}
+
+impl Deref for Answer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.message
+    }
 }
 
 /// The receivebox's end of a bundle's feedback channel.
@@ -126,9 +145,10 @@ impl ReceiveboxChannel {
     /// [`ReceiveboxChannel::epoch`] may have changed. `packets` returns the number of packets of
     /// the bundle that have arrived; it is called for an authentic message only.
     ///
-    /// A replayed update of an old session is answered too, which has no effect. The answer is
-    /// shorter than the update, so it does not amplify an attack. Send it to the configured sendbox
-    /// and not to the source address of the datagram.
+    /// Send the answer to the source of the datagram: it is authentic, and the sendbox may have
+    /// another address than before. A replayed update of an old session is answered too, which has
+    /// no effect. The answer is shorter than the update, so it does not amplify an attack. Feedback
+    /// goes to the source of the latest update whose answer [is fresh](Answer::is_fresh).
     ///
     /// # Errors
     /// Returns why the datagram is malformed, not authentic or a replay. It then has no effect.
@@ -136,7 +156,7 @@ impl ReceiveboxChannel {
         &mut self,
         datagram: &[u8],
         packets: impl FnOnce() -> u64,
-    ) -> Result<[u8; EPOCH_ACK_LEN], ReceiveError> {
+    ) -> Result<Answer, ReceiveError> {
         let (kind, bundle) = kind_of(datagram)?;
         if bundle != self.bundle {
             return Err(ReceiveError::Bundle(bundle));
@@ -148,12 +168,20 @@ impl ReceiveboxChannel {
         if self.refused == Some(update.sessions.sendbox) {
             return Err(ReceiveError::Own);
         }
+        let before = self.applied();
         let receivebox = self.apply(&update)?;
+        let is_fresh = self.applied() != before;
         // Before the first binding there is no epoch size. The largest one is the best substitute.
         let epoch = self.epoch().unwrap_or(EpochSize::MAX);
         let counts = ReceiveboxCounts { packets: packets(), sent: update.counts.packets };
         let ack = EpochAck { acked: update.sequence, epoch, counts, receivebox };
-        Ok(ack.seal(self.bundle, &self.mac, update.sessions.sendbox))
+        let message = ack.seal(self.bundle, &self.mac, update.sessions.sendbox);
+        Ok(Answer { message, is_fresh })
+    }
+
+    /// Returns the session and the sequence number of the latest update that was applied.
+    fn applied(&self) -> Option<(Session, u64)> {
+        self.bound.map(|bound| (bound.receivebox, bound.applied))
     }
 
     /// Applies `update` if it is of this session or binds it. Returns the session in which it was

@@ -146,6 +146,16 @@ impl SendboxChannel {
         }
     }
 
+    /// Whether `received`, which [`SendboxChannel::receive`] has just returned, is the latest
+    /// message of its kind. Its source is where the receivebox is. Feedback that was overtaken may
+    /// come from a former address.
+    pub fn is_fresh(&self, received: &Received) -> bool {
+        match received {
+            Received::Feedback(feedback) => feedback.sequence == self.window.highest(),
+            Received::EpochSize(_) | Received::NewSession => true,
+        }
+    }
+
     /// Takes in feedback that is authentic, unless it was received before.
     fn accepted(&mut self, feedback: Feedback) -> Result<Received, ReceiveError> {
         self.window.accept(feedback.sequence)?;

@@ -1,6 +1,6 @@
 //! Checks of the path between the boxes: MTU, routes, the other box's answer, address translation.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use crate::doctor::facts::{Interface, Peer, PeerRoute, Plan, Reply};
 use crate::doctor::report::{Check, Role};
@@ -11,10 +11,17 @@ pub(super) fn checks(plan: &Plan, interfaces: &[Interface]) -> Vec<Check> {
     let mut checks = Vec::new();
     checks.extend(wire(plan, interfaces));
     for peer in &plan.peers {
-        checks.push(route(plan, peer, interfaces));
         checks.extend(strays(plan, peer));
-        checks.extend(peer.reply.as_ref().map(|r| reply(peer, r)));
-        checks.push(translation(peer));
+        let Some(address) = peer.address else {
+            let what = format!("{}: the other box", peer.bundle);
+            checks.push(Check::new(AREA, what, "its messages tell its address").note(
+                "nothing is sent to it before it sends: its file must have this box's address",
+            ));
+            continue;
+        };
+        checks.push(route(plan, peer, address, interfaces));
+        checks.extend(peer.reply.as_ref().map(|r| reply(peer, address, r)));
+        checks.push(translation(peer, address));
     }
     checks
 }
@@ -41,8 +48,8 @@ fn wire(plan: &Plan, interfaces: &[Interface]) -> Option<Check> {
     })
 }
 
-fn route(plan: &Plan, peer: &Peer, interfaces: &[Interface]) -> Check {
-    let what = format!("{}: to {}", peer.bundle, peer.address);
+fn route(plan: &Plan, peer: &Peer, address: SocketAddr, interfaces: &[Interface]) -> Check {
+    let what = format!("{}: to {address}", peer.bundle);
     let route = match &peer.route {
         Ok(route) => route,
         Err(why) => {
@@ -76,15 +83,15 @@ fn strays(plan: &Plan, peer: &Peer) -> Option<Check> {
     ))
 }
 
-fn reply(peer: &Peer, reply: &Reply) -> Check {
+fn reply(peer: &Peer, address: SocketAddr, reply: &Reply) -> Check {
     let what = format!("{}: the receivebox", peer.bundle);
     match reply {
-        Reply::Answered { after, from } if *from == peer.address => {
+        Reply::Answered { after, from } if *from == address => {
             Check::new(AREA, what, format!("answered after {after}, with the right key"))
         }
         Reply::Answered { from, .. } => {
             Check::new(AREA, what, format!("answered from {from}, with the right key"))
-                .note(format!("not from {}: its address is translated on the way back", peer.address))
+                .note(format!("not from {address}: its address is translated on the way back"))
         }
         Reply::Refused(why) => Check::new(AREA, what, why)
             .stops(&[Role::SendboxUser, Role::SendboxKernel], "bring the same key file to both boxes"),
@@ -109,7 +116,7 @@ fn reply(peer: &Peer, reply: &Reply) -> Check {
 
 /// Checks for address translation as far as possible: the protocol does not report the addresses
 /// that the other box sees.
-fn translation(peer: &Peer) -> Check {
+fn translation(peer: &Peer, address: SocketAddr) -> Check {
     let what = format!("{}: address translation", peer.bundle);
     let unknown = "it is not known whether packets keep their addresses and IP IDs on the path: with a NAT between \
                    the boxes, no boundary packet is recognised and the bundle stays open";
@@ -117,7 +124,7 @@ fn translation(peer: &Peer) -> Check {
         Ok(PeerRoute { source: Some(source), .. }) => *source,
         _ => return Check::new(AREA, what, "unknown").note(unknown),
     };
-    let theirs = peer.address.ip();
+    let theirs = address.ip();
     if is_private(ours) && !is_private(theirs) {
         return Check::new(AREA, what, format!("likely: {ours} is private, {theirs} is not")).note(
             "a translation above this machine's queues does no harm; after a translation between the \

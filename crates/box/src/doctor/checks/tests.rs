@@ -72,7 +72,7 @@ fn plan(role: Role) -> Plan {
         pool: 64 << 20,
         peers: vec![Peer {
             bundle: "b".to_owned(),
-            address: "198.51.100.1:28317".parse().unwrap(),
+            address: "198.51.100.1:28317".parse().ok(),
             route: Ok(route),
             strays: vec![],
             reply: Some(Reply::Answered {
@@ -295,6 +295,14 @@ fn the_way_to_the_other_box_is_looked_at() {
     });
     only(&elsewhere, Verdict::Note, asked);
 
+    let learned = |p: &mut Peer| {
+        p.address = None;
+        p.route = Err("there is none".to_owned());
+    };
+    // The address translation to it is not guessed either.
+    let facts = with(Role::SendboxKernel, learned);
+    assert_eq!(complaints(&facts), [(Verdict::Note, "b: the other box".to_owned())]);
+
     let stray = |p: &mut Peer| p.strays = vec![("10.2.0.0/16".to_owned(), "wan1".to_owned())];
     only(&with(Role::SendboxKernel, stray), Verdict::Note, "b: routes");
     assert_eq!(complaints(&with(user, stray)).len(), 1, "a bridge has no routes");
@@ -306,7 +314,7 @@ fn address_translation_is_guessed_and_never_denied() {
         let mut facts = planned(Role::SendboxUser);
         let peer = &mut facts.plan.as_mut().unwrap().peers[0];
         peer.route.as_mut().unwrap().source = ours.parse().ok();
-        peer.address = theirs.parse().unwrap();
+        peer.address = theirs.parse().ok();
         let report = report(&facts);
         let check = report.checks().iter().find(|c| c.what == "b: address translation").unwrap();
         assert_eq!(check.verdict, Verdict::Note);

@@ -31,6 +31,11 @@ impl Decisions {
 
     /// Keeps a decision.
     pub(super) fn note(&mut self, now: Nanos, event: &control::Event) {
+        self.keep(now, Event::new(now, "", event));
+    }
+
+    /// Keeps an event of any kind.
+    pub(super) fn keep(&mut self, now: Nanos, event: Event) {
         while self.list.len() >= FEWEST
             && self
                 .list
@@ -40,7 +45,7 @@ impl Decisions {
             self.list.pop_front();
         }
         self.count += 1;
-        let Event { kind, values, text, .. } = Event::new(now, "", event);
+        let Event { kind, values, text, .. } = event;
         let number = self.count;
         self.list.push_back((now, Decision { number, ago_s: 0.0, kind, values, text }));
     }
