@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+#[path = "../kernel/capture.rs"]
+mod capture;
 #[path = "../common/mod.rs"]
 mod common;
 mod interface;

@@ -464,7 +464,9 @@ fn a_refused_file_changes_nothing_and_the_command_says_why() {
         (good.replace("\"packet\"", "\"auto\""), format!("sendbox.method {restart}")),
         (
             good.replace("10.9.6.2:28317", "nowhere.example:28317"),
-            format!("{shown}:10: bundle.receivebox: a running process resolves no new name"),
+            format!(
+                "{shown}:10: bundle.receivebox: a process that started without a host name resolves"
+            ),
         ),
         (
             good.replace("\"fifo\"", "{ kind = \"fifo\", limit = \"90000 packets\" }"),

@@ -3,14 +3,18 @@
 use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::Instant;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use forebay_records::Taken;
 
+use crate::capture::{frames_of, is_message};
 use crate::namespace::{Namespace, has_root, run};
 use crate::probe::Probe;
 use crate::reload::{CONNECTIONS, End, Pair, WIRE_RECEIVEBOX, head, wire_file};
-use crate::sites::{PROGRAM, Process, until};
+use crate::sites::{PROGRAM, Process, Sites, until};
 use crate::span::{METHODS, Running, Span, TO};
 use crate::transfer::Transfers;
 
@@ -40,6 +44,44 @@ impl Upgrade {
     }
 }
 
+/// Watches for feedback of the other site.
+struct Feedback {
+    enough: Arc<AtomicBool>,
+    thread: JoinHandle<Duration>,
+}
+
+impl Feedback {
+    /// Notes the times of the feedback messages that arrive at the head site from now on.
+    fn watch(sites: &Sites) -> Self {
+        let frames = frames_of(&sites.router, "fb-out");
+        frames.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+        let enough = Arc::new(AtomicBool::new(false));
+        let done = Arc::clone(&enough);
+        let thread = thread::spawn(move || {
+            let (mut last, mut longest) = (Instant::now(), Duration::ZERO);
+            let mut buffer = [0; 2048];
+            while !done.load(Ordering::Relaxed) {
+                let length = frames.recv(&mut buffer).unwrap_or_default();
+                // The lower half of the first byte is the type.
+                let is_feedback =
+                    is_message(&buffer[..length], 28316) && [1, 4].contains(&(buffer[42] & 15));
+                if is_feedback && buffer[26..30] == [10, 9, 9, 2] {
+                    longest = longest.max(last.elapsed());
+                    last = Instant::now();
+                }
+            }
+            longest.max(last.elapsed())
+        });
+        Self { enough, thread }
+    }
+
+    /// Returns the longest time without a message.
+    fn end(self) -> Duration {
+        self.enough.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap()
+    }
+}
+
 /// Both sites are upgraded in turns, under load in one direction.
 #[test]
 fn an_upgrade_keeps_queues_rates_and_sessions_over_the_kernels_queues() {
@@ -64,9 +106,12 @@ fn an_upgrade_keeps_queues_rates_and_sessions_over_the_kernels_queues() {
         pair.sites.wait_for_control();
         let (process, place) = pair.at(end);
         let upgrade = Upgrade::start(place, process, interface);
+        let feedback = Feedback::watch(&pair.sites);
         let start = Instant::now();
         pair.restart(end);
         let took = start.elapsed();
+        transfers.go_on();
+        let silence = feedback.end();
         let taken = upgrade.end();
         assert_ne!(taken.process, process);
         assert_eq!(taken.process, pair.at(end).0);
@@ -82,7 +127,10 @@ fn an_upgrade_keeps_queues_rates_and_sessions_over_the_kernels_queues() {
             let class = pair.sites.class().unwrap();
             assert!((15.0..25.0).contains(&class.mbps), "{} Mbit/s", class.mbps);
         }
-        eprintln!("{end:?}: the new process was ready {took:.1?} after the end of the old began");
+        eprintln!(
+            "{end:?}: the new process was ready {took:.1?} after the end of the old began; the head \
+             had no feedback for {silence:.1?} at most"
+        );
         transfers.go_on();
     }
     let stall = transfers.forget_stalls();

@@ -2,9 +2,6 @@
 //! messages.
 
 use std::fs;
-use std::io;
-use std::net::UdpSocket;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
@@ -12,8 +9,9 @@ use std::time::{Duration, Instant};
 
 use forebay_dataplane::{Injector, Netdev};
 
+use crate::capture::{frames_of, is_message};
 use crate::namespace::{Namespace, has_root, run, within};
-use crate::sites::{PATIENCE, Sites};
+use crate::sites::Sites;
 use crate::transfer::{FILLING, Transfers};
 
 const SENDBOX: ([u8; 4], u16) = ([10, 9, 9, 1], 28316);
@@ -60,38 +58,14 @@ fn message(
 /// Returns frames with real messages to the UDP port `to` that arrive at `device` of `place`: at
 /// least one, and those of the next two seconds.
 pub(crate) fn captured(place: &Namespace, device: &'static str, to: u16) -> Vec<Vec<u8>> {
-    let socket = within(&place.0, || {
-        let every = i32::from((libc::ETH_P_ALL as u16).to_be());
-        // SAFETY: takes integers; a descriptor that is returned is this function's own.
-        let socket = unsafe {
-            let socket = libc::socket(libc::AF_PACKET, libc::SOCK_RAW, every);
-            assert!(socket >= 0, "{}", io::Error::last_os_error());
-            OwnedFd::from_raw_fd(socket)
-        };
-        // SAFETY: all-zero bytes are a valid address.
-        let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
-        address.sll_family = libc::AF_PACKET as u16;
-        address.sll_protocol = every as u16;
-        address.sll_ifindex = Netdev::find(device).unwrap().index as i32;
-        let length = size_of_val(&address) as libc::socklen_t;
-        // SAFETY: the address lives during the call, and `length` is its size.
-        let bound = unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length) };
-        assert_eq!(bound, 0, "{}", io::Error::last_os_error());
-        socket
-    });
-    let socket = UdpSocket::from(socket);
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    let socket = frames_of(place, device);
     let mut frames = Vec::new();
     let mut buffer = [0; 2048];
     let mut first = None;
     while frames.len() < 32 && first.is_none_or(|first: Instant| first.elapsed().as_secs() < 2) {
         let length = socket.recv(&mut buffer).unwrap();
         let frame = &buffer[..length];
-        if length > 42
-            && frame[12..14] == [8, 0]
-            && frame[23] == 17
-            && frame[36..38] == to.to_be_bytes()
-        {
+        if is_message(frame, to) {
             frames.push(frame.to_vec());
             first.get_or_insert_with(Instant::now);
         }

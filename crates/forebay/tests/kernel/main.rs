@@ -5,6 +5,7 @@
 
 mod bundles;
 mod classes;
+mod capture;
 #[path = "../common/mod.rs"]
 mod common;
 mod delayed;
