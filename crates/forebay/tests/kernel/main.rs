@@ -4,8 +4,8 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod bundles;
-mod classes;
 mod capture;
+mod classes;
 #[path = "../common/mod.rs"]
 mod common;
 mod delayed;
