@@ -124,7 +124,8 @@ fn replayed_updates_are_not_fresh() {
     }
     // After a restart of the sendbox, updates of its former session are answered.
     let mut restarted = sendbox(9);
-    restarted.receive(&r.receive(&restarted.update(epoch(64), SENT), || 0).unwrap()).unwrap();
+    let offer = r.receive(&restarted.update(epoch(64), SENT), || 0).unwrap();
+    restarted.receive(&offer).unwrap();
     assert!(r.receive(&restarted.update(epoch(64), SENT), || 0).unwrap().is_fresh);
     for old in [&first, &second, &third] {
         assert!(!r.receive(old, || 0).unwrap().is_fresh);
