@@ -4,8 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use forebay_box::config::{
-    Dataplane, EffectiveShare, LinkConfig, Method, ReceiveboxConfig, SendboxConfig, SiteConfig,
-    effective_shares,
+    Dataplane, LinkConfig, Method, ReceiveboxConfig, SendboxConfig, SiteConfig,
 };
 use forebay_box::{Error, sendbox};
 use forebay_config::{Configuration, load};
@@ -39,11 +38,10 @@ pub(crate) fn check(file: &Path, show: bool) -> ExitCode {
             Err(e) => fail(&e, e.exit_code()),
         };
     }
-    let mut shares = String::new();
-    match describe(file, &mut shares) {
+    match describe(file) {
         Ok(what) => {
             // The exit status says it too.
-            let _ = print(&format!("{}: valid {what}\n{shares}", file.display()));
+            let _ = print(&format!("{}: valid {what}\n", file.display()));
             ExitCode::SUCCESS
         }
         Err(e) => fail(&e, e.exit_code()),
@@ -57,13 +55,10 @@ fn queues(file: &Path) -> Result<String, Error> {
     Ok(sendbox::plan(&config.bundles, config.limit, &features)?.to_string())
 }
 
-/// Checks `file` and returns what it is. Adds the rates of bundles and classes to `shares`, if the
-/// file sets any.
-fn describe(file: &Path, shares: &mut String) -> Result<String, Error> {
+fn describe(file: &Path) -> Result<String, Error> {
     let (outline, _) = load::<Outline>(file)?;
     if outline.site.is_some() {
         let config = SiteConfig::load(file)?;
-        *shares = rates(&effective_shares(&config.bundles, config.limit), config.limit.is_some());
         let peers = count(config.bundles.len(), "bundle");
         let what = format!("site that sends {peers} and receives {}", config.peers.len());
         return with_kernel_queues(&config.into(), what);
@@ -91,20 +86,11 @@ fn describe(file: &Path, shares: &mut String) -> Result<String, Error> {
         return Ok(format!("experiment of {}", count(runs, "run")));
     }
     let config = SendboxConfig::load(file)?;
-    *shares = rates(&effective_shares(&config.bundles, config.limit), config.limit.is_some());
     let what = format!("sendbox with {}", count(config.bundles.len(), "bundle"));
     if let Dataplane::User(ports) = &config.dataplane {
         return Ok(format!("{what}; {}", at_death(ports.method)));
     }
     with_kernel_queues(&config, what)
-}
-
-/// Describes what bundles and classes have, if they have a common limit or are divided.
-fn rates(all: &[EffectiveShare], is_limited: bool) -> String {
-    let divided = |bundle: &&EffectiveShare| is_limited || !bundle.classes.is_empty();
-    let lines = all.iter().filter(divided).map(|bundle| format!("{bundle}\n"));
-    let lines: String = lines.collect();
-    if lines.is_empty() { lines } else { format!("while all of them send:\n{lines}") }
 }
 
 /// Checks that the kernel has the queues of `config`.

@@ -40,8 +40,8 @@ impl Default for Share {
     }
 }
 
-/// How far a guarantee reaches back, as time at the guaranteed rate: a member that was idle, or that
-/// waited for others, may send this much first. The common rate holds in any case.
+/// How far a guarantee reaches back, as time at the guaranteed rate: a member that was idle, or
+/// that waited for others, may send this much first. The common rate holds in any case.
 const GUARANTEE_BURST: Nanos = Nanos::from_millis(10);
 
 /// Picoseconds in a nanosecond, so that the rounding of a packet's time is below 0.01 % at 100

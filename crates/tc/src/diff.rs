@@ -128,9 +128,7 @@ mod tests {
     use super::*;
     use crate::found::FoundClass;
     use crate::netlink::{Attributes, Batch};
-    use crate::{
-        BundleQueues, ClassShare, Device, Discipline, Features, FifoLimit, Shape, Share, encode,
-    };
+    use crate::{BundleQueues, Device, Discipline, Features, FifoLimit, Shape, Share, encode};
 
     fn plan(bundles: &[&[Discipline]]) -> Plan {
         let all: Vec<_> = bundles.iter().copied().enumerate().collect();
@@ -142,7 +140,6 @@ mod tests {
             number: *number,
             name: "b".to_owned(),
             classes: classes.to_vec(),
-            shares: Vec::new(),
             share: Share::default(),
         };
         let bundles: Vec<BundleQueues> = bundles.iter().map(bundle).collect();
@@ -293,7 +290,6 @@ mod tests {
             number,
             name: "b".to_owned(),
             classes: vec![fifo(7)],
-            shares: Vec::new(),
             share: Share { weight: *weight, rate: None },
         };
         let bundles: Vec<_> = weights.iter().enumerate().map(bundle).collect();
@@ -333,41 +329,6 @@ mod tests {
             changes(&made(&with), &without),
             [again[0], again[1], queue, "delete class fb0:ffff"]
         );
-    }
-
-    fn weighted(weights: &[u32], rate: Option<u64>) -> Plan {
-        let class = |weight: &u32| {
-            let share = Share { weight: *weight, rate: rate.map(Rate::from_mbps) };
-            ClassShare { share, ceil: None }
-        };
-        let bundle = BundleQueues {
-            number: 0,
-            name: "b".to_owned(),
-            classes: vec![fifo(7); weights.len()],
-            shares: weights.iter().map(class).collect(),
-            share: Share::default(),
-        };
-        Plan::new(&[bundle], &Features::of(&["htb", "pfifo"])).unwrap()
-    }
-
-    #[test]
-    fn other_shares_of_classes_change_classes_and_no_queue() {
-        let present = weighted(&[1, 2], None);
-        assert_eq!(changes(&made(&present), &present), [""; 0]);
-        let turned = changes(&made(&present), &weighted(&[2, 1], None));
-        assert_eq!(turned, ["change class 1000:1", "change class 1000:101"]);
-        let rates = changes(&made(&present), &weighted(&[1, 2], Some(3)));
-        assert_eq!(rates, ["change class 1000:1", "change class 1000:101"]);
-        // Classes of strict priority have another parent.
-        let strict = plan(&[&[fifo(7), fifo(7)]]);
-        let steps = changes(&made(&strict), &present);
-        let queue = "make qdisc below 1000:1, pfifo limit 7 packets";
-        assert_eq!(
-            steps[..4],
-            ["make class 1000:ffff", "delete class 1000:1", "make class 1000:1", queue]
-        );
-        let back = changes(&made(&present), &strict);
-        assert_eq!(back.last().map(String::as_str), Some("delete class 1000:ffff"));
     }
 
     #[test]

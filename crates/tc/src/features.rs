@@ -78,20 +78,6 @@ impl Features {
         }
     }
 
-    /// Checks that the kernel itself has `discipline`, for a place where nothing replaces it.
-    ///
-    /// # Errors
-    /// If it does not.
-    pub fn check_itself(&self, discipline: &Discipline) -> Result<(), Error> {
-        if !self.lacks(discipline) {
-            return Ok(());
-        }
-        let others: Vec<&str> = self.kinds().filter(|k| *k != "htb").collect();
-        let instead = format!("as the policy of a weighted class, it has {}", others.join(", "));
-        let kind = discipline.kind();
-        Err(Error::NoDiscipline { kind: kind.to_owned(), module: format!("sch_{kind}"), instead })
-    }
-
     /// Whether the kernel lacks `discipline` itself.
     pub(crate) fn lacks(&self, discipline: &Discipline) -> bool {
         !self.0.contains(discipline.kind())

@@ -67,11 +67,6 @@ impl Handle {
         Self::new(self.major(), class as u16 * MAX_FLOWS + flow + 1)
     }
 
-    /// Names the class, in this queue of a bundle, from which weighted classes borrow.
-    pub const fn pool(self) -> Self {
-        Self::new(self.major(), u16::MAX)
-    }
-
     /// Returns the number of the qdisc.
     pub const fn major(self) -> u16 {
         (self.0 >> 16) as u16

@@ -41,7 +41,7 @@ pub use features::Features;
 pub use found::{Found, Root};
 pub use handle::{Handle, MAX_BUNDLES};
 pub use plan::{
-    BundleQueues, Class, ClassShare, Filter, Object, Plan, Program, Qdisc, QdiscKind, Shape, Share,
+    BundleQueues, Class, Filter, Object, Plan, Program, Qdisc, QdiscKind, Shape, Share,
 };
 pub use route::Route;
 pub use statistics::{QueueCounts, Statistics};

@@ -14,20 +14,16 @@ pub struct BundleQueues {
     pub number: usize,
     /// The name of the bundle.
     pub name: String,
-    /// The discipline of its queue, or of each of its classes. Without `shares` the first class is
-    /// the most urgent.
+    /// The discipline of its queue, or of each class of strict priority, the most urgent first.
     pub classes: Vec<Discipline>,
-    /// The share of each class in the rate of the bundle; empty for strict priority, or for a
-    /// bundle without classes.
-    pub shares: Vec<ClassShare>,
     /// Its part of the common limit of all bundles, if there is one.
     pub share: Share,
 }
 
-/// The part of a bundle in the common limit, or of a class in the rate of its bundle.
+/// The part of a bundle in the common limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
-    /// The weight, from 1 to 100, that divides what is left beyond guaranteed rates.
+    /// The weight, from 1 to 100, by which bundles divide what is left beyond guaranteed rates.
     pub weight: u32,
     /// The guaranteed rate.
     pub rate: Option<Rate>,
@@ -37,15 +33,6 @@ impl Default for Share {
     fn default() -> Self {
         Self { weight: 1, rate: None }
     }
-}
-
-/// The part of a class in the rate of its bundle.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ClassShare {
-    /// The weight and the guaranteed rate.
-    pub share: Share,
-    /// The highest rate of the class.
-    pub ceil: Option<Rate>,
 }
 
 /// The tree of a sendbox on one device.
@@ -120,8 +107,7 @@ pub enum Shape {
     Bundle,
     /// No limit: the class waits only for its turn.
     Unlimited,
-    /// A rate that only another plan changes: the common limit of all bundles, or the ceiling of a
-    /// class.
+    /// The common limit of all bundles.
     Limit(Rate),
 }
 
@@ -173,10 +159,9 @@ const MAX_ENTRIES: usize = 1 << 20;
 /// class send one packet in a round even if the packet is longer than the quantum.
 const QUANTUM: Bytes = Bytes(2 * 1_514);
 
-/// The turn of the bundle or class of the least weight, for what it borrows: the longest
-/// super-packet that TCP sends, since HTB lets a class send one packet in its turn however long it
-/// is. While all bundles send, each has its assured rate, and no one takes turns. Weighted classes
-/// take turns for all that they send beyond guaranteed rates.
+/// The turn of the bundle of the least weight, for what bundles borrow: the longest super-packet
+/// that TCP sends, since HTB lets a class send one packet in its turn however long it is. While all
+/// bundles send, each has its assured rate, and no one takes turns.
 const BORROWED: Bytes = Bytes(64 * 1_024);
 
 impl Plan {
@@ -284,7 +269,7 @@ impl Plan {
                 Some(parts) => Class {
                     parent: Handle::UPLINK,
                     assured: Some(parts.assured(&bundle.share)),
-                    quantum: turn(bundle.share.weight, parts.least),
+                    quantum: parts.quantum(&bundle.share),
                     ..own
                 },
             }));
@@ -296,10 +281,6 @@ impl Plan {
             if classes > PRIORITIES {
                 let bundle = bundle.name.clone();
                 return Err(Error::TooManyClasses { bundle, classes, max: PRIORITIES });
-            }
-            if !bundle.shares.is_empty() {
-                objects.extend(weighted(bundle, features)?);
-                continue;
             }
             if let [only] = bundle.classes.as_slice()
                 && !features.lacks(only)
@@ -361,47 +342,11 @@ impl Parts {
         let part = u64::try_from(part / u128::from(self.weights)).unwrap_or(u64::MAX);
         Rate::from_bps(share.rate.map_or(0, Rate::as_bps).saturating_add(part))
     }
-}
 
-/// Returns the turn of a bundle or class of `weight` among those that borrow, of which `least` is
-/// the least weight.
-fn turn(weight: u32, least: u32) -> Bytes {
-    Bytes(BORROWED.0 * u64::from(weight) / u64::from(least.max(1)))
-}
-
-/// Returns the queues of a bundle whose classes have shares: classes of an HTB without a limit, in
-/// which each is assured of its guaranteed rate and borrows the rest by weight.
-///
-/// The rate of the bundle holds above this HTB, so it need not be known here. If it is below the
-/// sum of the guarantees, classes that are below their own take turns by weight.
-fn weighted(bundle: &BundleQueues, features: &Features) -> Result<Vec<Object>, Error> {
-    let (queue, parent) = (Handle::of_queue(bundle.number), Handle::of_bundle(bundle.number));
-    let pool = Class {
-        id: queue.pool(),
-        parent: queue,
-        shape: Shape::Unlimited,
-        assured: None,
-        urgency: 0,
-        quantum: QUANTUM,
-    };
-    let mut objects = vec![qdisc(Some(queue), parent, QdiscKind::Htb), Object::Class(pool)];
-    let least = bundle.shares.iter().map(|class| class.share.weight).min().unwrap_or(1);
-    for (k, (discipline, class)) in bundle.classes.iter().zip(&bundle.shares).enumerate() {
-        features.check_itself(discipline)?;
-        let id = queue.leaf(k, 0);
-        objects.push(Object::Class(Class {
-            id,
-            parent: pool.id,
-            shape: class.ceil.map_or(Shape::Unlimited, Shape::Limit),
-            assured: Some(class.share.rate.unwrap_or(Rate::ZERO)),
-            urgency: 0,
-            quantum: turn(class.share.weight, least),
-        }));
-        objects.push(qdisc(None, id, QdiscKind::Queue(*discipline)));
+    /// Returns the turn of a bundle among those that borrow.
+    fn quantum(&self, share: &Share) -> Bytes {
+        Bytes(BORROWED.0 * u64::from(share.weight) / u64::from(self.least))
     }
-    let program = Program::Leaves { classes: bundle.classes.len() as u8, masks: 0 };
-    objects.push(Object::Filter(Filter { parent: queue, program }));
-    Ok(objects)
 }
 
 /// The programs for leaves that later plans may need: those of several classes, and that of one
@@ -433,7 +378,7 @@ pub(crate) fn stands_in(discipline: &Discipline) -> Option<Discipline> {
 
 /// Returns the number of classes whose flows have leaves.
 fn hashed(bundles: &[BundleQueues], features: &Features) -> usize {
-    let all = bundles.iter().filter(|b| b.shares.is_empty()).flat_map(|b| &b.classes);
+    let all = bundles.iter().flat_map(|b| &b.classes);
     all.filter(|d| features.lacks(d) && stands_in(d).is_some()).count()
 }
 

@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use forebay_units::Rate;
-
 use crate::{Class, Handle, Object, Plan, Program, Qdisc, QdiscKind, Shape, Step};
 
 impl fmt::Display for Plan {
@@ -42,9 +40,8 @@ impl Plan {
             }
         }
         let classes: Vec<&Class> = self.classes(handle).collect();
-        let flows = |class: &Class| class.shape == Shape::Unlimited && class.assured.is_none();
-        let alike = |a: &&Class, b: &&Class| flows(a) && flows(b) && a.urgency == b.urgency;
-        for alike in classes.chunk_by(alike) {
+        for alike in classes.chunk_by(|a, b| a.shape == Shape::Unlimited && a.urgency == b.urgency)
+        {
             let (Some(first), Some(last)) = (alike.first(), alike.last()) else { continue };
             let many = if alike.len() > 1 {
                 format!("es {} to {} ({})", first.id, last.id, alike.len())
@@ -53,22 +50,12 @@ impl Plan {
             };
             let of = first.id.bundle().and_then(|i| self.bundles.get(&i));
             let of = of.map(|name| format!(": bundle {name}")).unwrap_or_default();
-            let of = match first.id {
-                Handle::UPLINK => ": all bundles",
-                id if id == handle.pool() => ": all classes",
-                _ => &of,
-            };
-            let assured = first.assured.filter(|rate| *rate > Rate::ZERO);
-            let assured = assured.map(|rate| format!(", {rate} assured")).unwrap_or_default();
-            let urgency = match first.parent {
-                // Weighted classes take turns.
-                pool if pool == handle.pool() && pool != Handle::UPLINK => {
-                    format!(", turns of {}", first.quantum)
-                }
-                _ if flows(first) && first.id != handle.pool() => {
-                    format!(", urgency {}", first.urgency)
-                }
-                _ => String::new(),
+            let of = if first.id == Handle::UPLINK { ": all bundles" } else { &of };
+            let assured = first.assured.map(|rate| format!(", {rate} assured"));
+            let assured = assured.unwrap_or_default();
+            let urgency = match first.shape {
+                Shape::Unlimited => format!(", urgency {}", first.urgency),
+                Shape::Bundle | Shape::Limit(_) => String::new(),
             };
             writeln!(f, "{:indent$}class{many}{of}, {}{urgency}{assured}", "", first.shape)?;
             if let Some(queue) = self.qdiscs().find(|q| q.parent == first.id) {
@@ -150,7 +137,6 @@ mod tests {
             number,
             name: name.to_owned(),
             classes,
-            shares: Vec::new(),
             share: crate::Share::default(),
         };
         let bundles = [bundle(0, "oslo", vec![fifo]), bundle(1, "rome", vec![fifo, sfq])];

@@ -7,7 +7,6 @@
 
 mod address;
 mod bundle;
-mod effective;
 mod framing;
 mod key;
 mod link;
@@ -23,7 +22,6 @@ mod steering;
 
 pub use address::PeerAddress;
 pub use bundle::BundleConfig;
-pub use effective::{EffectiveShare, effective_shares};
 pub use framing::{Cells, Framing};
 pub use key::generate as generate_key;
 pub use link::{DirectionConfig, LinkConfig};

@@ -153,6 +153,11 @@ impl Policy {
                 }
             };
         }
+        if let (Kind::Weighted, QueueOwner::Kernel(_)) = (kind, owner) {
+            let message = "weighted classes go with `dataplane = \"user\"`: use strict priority, or \
+                           the weights of bundles";
+            return Err(source.error_at(span, key, message));
+        }
         let few = match kind {
             Kind::Weighted if classes.len() < 2 => Some("weighted classes need at least two"),
             _ if classes.is_empty() => Some("strict priority needs at least one"),
@@ -237,7 +242,6 @@ impl ClassTable {
             };
             return Err(source.error_at(name.span(), key, message));
         }
-        let span = policy.as_ref().map_or(name.span(), Spanned::span);
         let policy = match policy {
             None => DEFAULT.into(),
             Some(table) => {
@@ -250,14 +254,6 @@ impl ClassTable {
                 policy
             }
         };
-        // Nothing stands in for a discipline there.
-        if let QueueOwner::Kernel(Some(features)) = owner
-            && kind == Kind::Weighted
-            && let Some(discipline) = policy.to_tc()
-            && let Err(e) = features.check_itself(&discipline)
-        {
-            return Err(source.error_at(span, format!("{key}.policy"), e.to_string()));
-        }
         Ok(Class { name: name.into_inner(), matches, policy, share })
     }
 }

@@ -42,12 +42,6 @@ impl From<Share> for forebay_queue::Class {
     }
 }
 
-impl From<Share> for forebay_tc::ClassShare {
-    fn from(share: Share) -> Self {
-        Self { share: share.into(), ceil: share.ceil }
-    }
-}
-
 /// The keys of a bundle's or class's share as they are written.
 #[derive(Debug)]
 pub(super) struct ShareKeys {

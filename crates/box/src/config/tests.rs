@@ -361,7 +361,7 @@ fn policies_that_cannot_work_are_refused() {
         ),
         (
             policy("kind = \"strict\", limit = \"9 packets\""),
-            "7: bundle.policy.limit: each class has a limit of its own",
+            "7: bundle.policy.limit: each class has a limit of its own: set it there",
         ),
         (
             policy("kind = \"sfq\", perturb = \"0 s\""),

@@ -516,13 +516,13 @@ mod tests {
         };
         let slow = policy(Some(1_000));
         let mut queues = DirectionQueues::new(vec![shaped(build(&slow), None)]);
-        // The burst of each class, eight frames, and one more have left.
-        assert_eq!(fill(&mut queues, &mut pool, &mut log), 42);
+        // A ceiling has credit for the time since zero, so that one frame of each class has left.
+        assert_eq!(fill(&mut queues, &mut pool, &mut log), 58);
         assert!(queues.next_event().unwrap() > now, "they wait for the ceilings");
         queues.set_shares(now, 0, &policy(Some(2_000)));
-        assert_eq!(queues.queues()[0].backlog().packets, 42);
+        assert_eq!(queues.queues()[0].backlog().packets, 58);
         queues.replace(now, 0, build(&of(Kind::Fifo)), &mut pool, &mut log);
-        assert_eq!(queues.queues()[0].backlog().packets, 42);
+        assert_eq!(queues.queues()[0].backlog().packets, 58);
         queues.replace(now, 0, build(&slow), &mut pool, &mut log);
         queues.set_shares(now, 0, &policy(None));
         queues.release(now, &mut pool, &mut log, &mut |_, _| ());
@@ -530,7 +530,7 @@ mod tests {
         queues.out.drain(..).for_each(|frame| pool.release(frame));
         // At the end of the process ceilings do not hold frames back.
         queues.replace(now, 0, build(&slow), &mut pool, &mut log);
-        assert_eq!(fill(&mut queues, &mut pool, &mut log), 42);
+        assert_eq!(fill(&mut queues, &mut pool, &mut log), 58);
         queues.lift_ceilings(now);
         queues.release(now, &mut pool, &mut log, &mut |_, _| ());
         assert_eq!(queues.queues()[0].backlog().packets, 0);

@@ -41,11 +41,6 @@ pub(super) fn queues(number: usize, bundle: &BundleConfig) -> BundleQueues {
         number,
         name: bundle.name.clone(),
         classes: all.filter_map(Discipline::to_tc).collect(),
-        shares: if policy.is_weighted() {
-            policy.classes.iter().map(|class| class.share.into()).collect()
-        } else {
-            Vec::new()
-        },
         share: bundle.share.into(),
     }
 }

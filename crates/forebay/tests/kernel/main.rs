@@ -5,7 +5,6 @@
 
 mod bundles;
 mod capture;
-mod classes;
 #[path = "../common/mod.rs"]
 mod common;
 mod delayed;

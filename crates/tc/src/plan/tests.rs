@@ -16,7 +16,6 @@ fn plan(bundles: &[&[Discipline]], kinds: &[&'static str]) -> Result<Plan, Error
             number,
             name: format!("b{number}"),
             classes: classes.to_vec(),
-            shares: Vec::new(),
             share: Share::default(),
         })
         .collect();
@@ -92,7 +91,6 @@ fn a_running_tree_grows_within_its_room_and_keeps_its_leaves() {
         number,
         name: format!("b{number}"),
         classes: vec![discipline],
-        shares: Vec::new(),
         share: Share::default(),
     };
     let features = Features::of(HERE);
@@ -137,7 +135,6 @@ fn bundles_have_their_parts_of_a_common_limit() {
         number,
         name: format!("b{number}"),
         classes: vec![FIFO],
-        shares: Vec::new(),
         share: Share { weight, rate: rate.map(Rate::from_mbps) },
     };
     let bundles = [bundle(0, 2, None), bundle(1, 8, Some(3)), bundle(2, 10, None)];
@@ -164,41 +161,4 @@ qdisc fb0: htb
     // A plan that follows keeps the limit.
     let next = plan.next(&bundles[..1], &Features::of(HERE)).unwrap();
     assert_eq!(next.limit(), Some(limit));
-}
-
-/// By hand: a turn of 64 KiB is that of the least weight, two of six.
-#[test]
-fn weighted_classes_borrow_from_one_class_and_take_turns_by_weight() {
-    let class = |weight, rate: Option<u64>, ceil: Option<u64>| ClassShare {
-        share: Share { weight, rate: rate.map(Rate::from_mbps) },
-        ceil: ceil.map(Rate::from_mbps),
-    };
-    let bundle = BundleQueues {
-        number: 0,
-        name: "b".to_owned(),
-        classes: vec![FIFO, CODEL, FIFO],
-        shares: vec![class(2, Some(3), None), class(6, None, Some(20)), class(4, None, None)],
-        share: Share::default(),
-    };
-    let plan = Plan::new(&[bundle.clone()], &Features::of(STOCK)).unwrap();
-    let expected = "\
-qdisc fb0: htb
-  filter bpf: by the longest prefix of the destination
-  class fb0:1: bundle b, at the rate of its control loop
-    qdisc 1000: htb
-      filter bpf: by the packet's class
-      class 1000:ffff: all classes, unlimited
-      class 1000:1, unlimited, turns of 65536 B, 3.000 Mbit/s assured
-        qdisc pfifo limit 1250 packets
-      class 1000:101, at most 20.000 Mbit/s, turns of 196608 B
-        qdisc fq_codel limit 1000 packets ecn
-      class 1000:201, unlimited, turns of 131072 B
-        qdisc pfifo limit 1250 packets
-  direct: everything else, unshaped
-";
-    assert_eq!(plan.to_string(), expected);
-    let sfq = BundleQueues { classes: vec![SFQ, FIFO, FIFO], ..bundle };
-    let line = Plan::new(&[sfq], &Features::of(HERE)).unwrap_err().to_string();
-    let expected = "this kernel has no queueing discipline sfq: as the policy of a weighted class";
-    assert!(line.starts_with(expected), "{line}");
 }

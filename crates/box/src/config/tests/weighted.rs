@@ -135,18 +135,11 @@ fn rates_of_classes_are_below_a_common_limit() {
 }
 
 #[test]
-fn the_kernel_itself_must_have_the_policy_of_a_weighted_class() {
+fn weighted_classes_are_refused_over_the_kernels_queues() {
     let dir = Dir::new("weighted-kernel");
-    let kernel = |kinds| QueueOwner::Kernel(Some(Features::of(kinds)));
-    let text = weighted("policy = \"fifo\"\n", "ports = [443]\n");
-    let said = bundles_of(&dir, &text, &kernel(&["htb", "pfifo"])).unwrap_err();
-    assert!(
-        said.starts_with(
-            "x.toml:14: bundle.class.policy: this kernel has no queueing discipline sfq: as the \
-             policy of a weighted class, it has pfifo"
-        ),
-        "{said}"
-    );
-    assert!(bundles_of(&dir, &text, &kernel(&["htb", "pfifo", "sfq"])).is_ok());
-    assert!(bundles_of(&dir, &text, &QueueOwner::Kernel(None)).is_ok(), "not known");
+    let kernel = QueueOwner::Kernel(Some(Features::of(&["htb", "pfifo", "sfq"])));
+    let text = weighted("", "ports = [443]\n");
+    let said = bundles_of(&dir, &text, &kernel).unwrap_err();
+    let expected = "x.toml:7: bundle.policy: weighted classes go with `dataplane = \"user\"`";
+    assert!(said.starts_with(expected), "{said}");
 }

@@ -70,9 +70,7 @@ impl Sendbox {
         for step in steps {
             match step {
                 Step::Add { number, config } => all.push(tree::queues(*number, config)),
-                Step::Change { number, config, parts }
-                    if parts.policy || parts.classes || parts.share =>
-                {
+                Step::Change { number, config, parts } if parts.policy || parts.share => {
                     all.retain(|queues| queues.number != *number);
                     all.push(tree::queues(*number, config));
                 }
