@@ -63,8 +63,8 @@ impl Discipline {
         Self { settings: self.kind.at_rate(&self.settings, rate), ..*self }
     }
 
-    /// Returns the kernel's queue of this kind, for a sendbox over the kernel's queues; `None` for a
-    /// policy of classes, and for a discipline that only this project has.
+    /// Returns the kernel's queue of this kind, for a sendbox over the kernel's queues; `None` for
+    /// a policy of classes, and for a discipline that only this project has.
     ///
     /// The limit is that of the box's own queue, in packets where the kernel counts nothing else. A
     /// super-packet counts as one.
