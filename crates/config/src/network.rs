@@ -103,9 +103,9 @@ impl FromStr for HostAddress {
 /// The IP versions that an address may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum IpVersion {
-    /// IPv4 alone.
+    /// Only IPv4 addresses.
     V4,
-    /// IPv6 alone.
+    /// Only IPv6 addresses.
     V6,
     /// Either of them.
     Any,
