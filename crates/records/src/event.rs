@@ -8,8 +8,8 @@ use forebay_units::Nanos;
 use serde::{Deserialize, Serialize};
 
 /// Something that a bundle's control loop decided or noticed, with its reason and figures. Kinds
-/// and values are those of [`forebay_control::Event`]; [`Event::moved`] adds one. A reader that does
-/// not know a kind can still show [`Event::text`].
+/// and values are those of [`forebay_control::Event`]; [`Event::moved`] adds one. A reader that
+/// does not know a kind can still show [`Event::text`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
     /// The time in nanoseconds.
