@@ -17,7 +17,8 @@ use forebay_wire::feedback::BundleId;
 
 /// The variable in which a service manager names the directory of a service's runtime files.
 const DIRECTORY: &str = "RUNTIME_DIRECTORY";
-/// The time from the start to the first writing. Paths have been measured by then.
+/// The time from the start to the first writing, if a path has been measured by then, and between
+/// two looks for one otherwise.
 const FIRST: Nanos = Nanos::from_secs(10);
 /// The time between two writings.
 const AGAIN: Nanos = Nanos::from_secs(60);
@@ -91,8 +92,12 @@ impl PathMemory {
         paths: impl FnOnce() -> I,
     ) {
         if let Some(kept) = self.file.as_mut().filter(|kept| now >= kept.due) {
-            kept.due = now + AGAIN;
-            kept.write(paths());
+            let mut paths = paths().peekable();
+            let is_any = paths.peek().is_some();
+            kept.due = now + if is_any { AGAIN } else { FIRST };
+            if is_any {
+                kept.write(paths);
+            }
         }
     }
 
@@ -249,6 +254,9 @@ mod tests {
         let many = |n| move || (0..n).map(|id| path(id, V4));
         memory.write_if_due(start + FIRST - Nanos(1), many(3));
         assert_eq!(length(), 0);
+        memory.write_if_due(start + FIRST, many(0));
+        assert_eq!(length(), 0, "no path is known");
+        let start = start + FIRST;
         memory.write_if_due(start + FIRST, many(3));
         let three = length();
         assert!(three > 0);
