@@ -16,6 +16,7 @@
 mod boxes;
 mod egress;
 mod events;
+mod headers;
 mod junction;
 mod link;
 mod network;
@@ -32,6 +33,7 @@ pub mod udp;
 pub use boxes::{BoxCounters, BundleSetup};
 pub use egress::{EgressCounters, EgressSetup, GuestQueue, WhenFull};
 pub use events::EventQueue;
+pub use headers::{Content, Headers, PacketFate, TcpHeader};
 pub use junction::Junction;
 pub use link::{
     Capacity, DelayTrace, Jitter, LinkConfig, LinkCounters, Loss, Policer, PolicerConfig,

@@ -3,6 +3,7 @@
 use forebay_control::{Event, Snapshot};
 use forebay_units::{Bytes, Nanos};
 
+use crate::headers::Headers;
 use crate::network::{BundleId, LinkId, RouteId};
 
 /// A queue whose packets are recorded.
@@ -39,6 +40,14 @@ pub struct Passage {
 pub trait Observer {
     /// Reports that a packet left a queue or was dropped.
     fn passed(&mut self, _at: At, _passage: &Passage) {}
+
+    /// Returns whether [`Observer::captured`] is called too. It costs time for each packet.
+    fn captures(&self) -> bool {
+        false
+    }
+
+    /// Reports the headers of the packet that the latest call of [`Observer::passed`] was about.
+    fn captured(&mut self, _at: At, _passage: &Passage, _headers: &Headers) {}
 
     /// Reports a tick of a control loop, with the `backlog` of its bundle's queue.
     fn ticked(&mut self, _bundle: BundleId, _now: Nanos, _state: &Snapshot, _backlog: Bytes) {}

@@ -4,6 +4,7 @@ use forebay_control::Feedback;
 use forebay_queue::Ecn;
 use forebay_units::{Bytes, Nanos};
 
+use crate::headers::ControlNumbers;
 use crate::network::RouteId;
 use crate::random::mix;
 use crate::tcp::Segment;
@@ -27,7 +28,7 @@ pub(crate) enum Body {
     /// A segment to a TCP endpoint.
     Segment { endpoint: u32, segment: Segment },
     /// A segment of a handshake or a close, to the end of a connection.
-    Control { endpoint: u32, control: Control },
+    Control { endpoint: u32, control: Control, numbers: ControlNumbers },
     /// Datagram `number` of a flow, to a UDP socket.
     Datagram { socket: u32, number: u64 },
     /// The request of round `number`, to the responder of a closed loop.

@@ -72,6 +72,8 @@ struct Host {
     hash: u32,
     /// The number of packets sent, for fingerprints.
     made: u64,
+    /// The next sequence number and the next one expected when the connection was opened or closed.
+    numbers: (u32, u32),
     /// The time of the earliest pending timer event.
     awaited: Nanos,
     application: Application,

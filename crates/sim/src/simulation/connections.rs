@@ -10,6 +10,7 @@
 use forebay_units::Nanos;
 
 use super::{Event, Host, Simulation};
+use crate::headers::{ControlNumbers, number};
 use crate::network::{Path, RouteId};
 use crate::observer::Observer;
 use crate::packet::{Body, Control, Packet, TCP_HEADERS, fingerprint};
@@ -112,6 +113,7 @@ impl<O: Observer> Simulation<O> {
             route,
             hash,
             made: 0,
+            numbers: (number(0), number(0)),
             awaited: Nanos::MAX,
             application,
         };
@@ -214,6 +216,8 @@ impl<O: Observer> Simulation<O> {
     fn forget_endpoint(&mut self, endpoint: u32) {
         let host = &mut self.hosts[endpoint as usize];
         if let Some(tcp) = host.tcp.take() {
+            let (next, expected) = tcp.next_bytes();
+            host.numbers = (number(next), number(expected));
             let (retransmissions, timeouts) = tcp.repairs();
             self.totals.retransmissions += retransmissions;
             self.totals.timeouts += timeouts;
@@ -237,11 +241,13 @@ impl<O: Observer> Simulation<O> {
             Control::Ack | Control::Fin | Control::FinAck => 0,
         };
         let (route, hash): (RouteId, u32) = (host.route, host.hash);
+        let (seq, ack) = host.numbers;
+        let numbers = ControlNumbers { seq, ack, sent: self.now.0 };
         // Congestion controls that need ECN also set their codepoint on handshakes (as in Linux),
         // so that these are queued as the data is.
         let ecn = host.stack.ecn_mode().codepoint_of_others();
         let packet = Packet {
-            body: Body::Control { endpoint: host.peer, control },
+            body: Body::Control { endpoint: host.peer, control, numbers },
             len: (TCP_HEADERS + options) as u16,
             ecn,
             route,

@@ -5,12 +5,14 @@ use forebay_units::{Bytes, Rate};
 
 use super::{Event, Simulation, TICK};
 use crate::boxes::SendboxState;
+use crate::headers::{self, Headers, PacketFate};
 use crate::junction::Junction;
 use crate::link::Departure;
 use crate::network::{BundleId, Hop, LinkId, RouteId};
 use crate::observer::{At, Observer, Passage};
 use crate::packet::{Body, Packet, Queued, UDP_HEADERS, fingerprint};
 use crate::random::mix;
+use crate::tcp::EcnMode;
 use forebay_prefetch::prefetch;
 
 /// The number of packets before an arrival at which its connection is prefetched: early enough for
@@ -114,7 +116,11 @@ impl<O: Observer> Simulation<O> {
             let departure = self.links[index].serve(self.now, &mut |p, r| drops.push((p, r)));
             self.discard(At::Link(LinkId(link)));
             let Some(departure) = departure else { break };
-            self.record(At::Link(LinkId(link)), &departure.packet, false);
+            let fate = match departure.arrival {
+                Some(_) => PacketFate::Sent,
+                None => PacketFate::Lost,
+            };
+            self.record(At::Link(LinkId(link)), &departure.packet, fate);
             if !self.egresses.is_empty() {
                 self.left_hypervisor(link, departure.packet.id);
             }
@@ -201,7 +207,7 @@ impl<O: Observer> Simulation<O> {
             of.ecn = packet.ecn;
             let fingerprint = of.fingerprint;
             self.bundles[index].on_sent(self.now, &packet, fingerprint);
-            self.record(at, &packet, false);
+            self.record(at, &packet, PacketFate::Sent);
             self.forward(packet.id);
         }
         let of = &mut self.bundles[index];
@@ -249,7 +255,7 @@ impl<O: Observer> Simulation<O> {
     }
 
     fn discard_all(&mut self, at: At) {
-        while let Some((packet, _)) = self.drops.pop() {
+        while let Some((packet, reason)) = self.drops.pop() {
             self.totals.dropped += 1;
             match at {
                 At::Link(link) => {
@@ -261,26 +267,46 @@ impl<O: Observer> Simulation<O> {
                     self.bundles[bundle.index()].counters.dropped += 1;
                 }
             }
-            self.record(at, &packet, true);
+            self.record(at, &packet, PacketFate::Dropped(reason));
             self.packets.remove(packet.id);
         }
     }
 
-    fn record(&mut self, at: At, packet: &Queued, dropped: bool) {
+    fn record(&mut self, at: At, packet: &Queued, fate: PacketFate) {
         let route = self.packets.get(packet.id).route;
-        self.observer.passed(
-            at,
-            &Passage {
-                time: self.now,
-                sojourn: self.now.saturating_sub(packet.arrived),
-                len: Bytes(u64::from(packet.len)),
-                source: self.routes[usize::from(route.0)].source,
-                route,
-                flow_hash: packet.flow_hash,
-                dropped,
-                marked: packet.marked,
-            },
-        );
+        let passage = Passage {
+            time: self.now,
+            sojourn: self.now.saturating_sub(packet.arrived),
+            len: Bytes(u64::from(packet.len)),
+            source: self.routes[usize::from(route.0)].source,
+            route,
+            flow_hash: packet.flow_hash,
+            dropped: matches!(fate, PacketFate::Dropped(_)),
+            marked: packet.marked,
+        };
+        self.observer.passed(at, &passage);
+        if self.observer.captures() {
+            let headers = self.headers(packet, fate);
+            self.observer.captured(at, &passage, &headers);
+        }
+    }
+
+    /// Returns the headers of a packet that leaves a queue.
+    fn headers(&self, queued: &Queued, fate: PacketFate) -> Headers {
+        let packet = self.packets.get(queued.id);
+        let mode = match packet.body {
+            Body::Segment { endpoint, .. } | Body::Control { endpoint, .. } => {
+                self.hosts[endpoint as usize].stack.ecn_mode()
+            }
+            _ => EcnMode::Off,
+        };
+        Headers {
+            ecn: queued.ecn,
+            class: queued.class,
+            id: packet.fingerprint,
+            fate,
+            content: headers::content(&packet.body, mode),
+        }
     }
 
     /// Delivers a packet at its destination.
@@ -296,7 +322,7 @@ impl<O: Observer> Simulation<O> {
         self.packets.remove(id);
         match body {
             Body::Segment { .. } => {} // Handled above.
-            Body::Control { endpoint, control } => {
+            Body::Control { endpoint, control, .. } => {
                 if self.hosts[endpoint as usize].is_from_peer(flow_hash) {
                     self.on_control(endpoint, control);
                 }

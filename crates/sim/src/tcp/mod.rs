@@ -26,6 +26,7 @@ use forebay_units::{Nanos, Rate};
 pub use congestion::Congestion;
 pub(crate) use congestion::Stack;
 pub use pacing::Pacing;
+pub(crate) use receiver::EcnMode;
 pub(crate) use segment::Segment;
 
 use receiver::Receiver;
@@ -35,6 +36,8 @@ use sender::Sender;
 pub(crate) const MSS: u64 = 1448;
 /// The unit of Linux's timestamps, a millisecond in nanoseconds.
 const TICK: u64 = 1_000_000;
+/// The window scale of the largest buffer.
+pub(crate) const WINDOW_SCALE: u8 = 10;
 /// The largest receive buffer in bytes, that of the laboratory's hosts (`tcp_rmem`).
 const LARGEST_BUFFER: u64 = 32 << 20;
 
@@ -142,6 +145,11 @@ impl Endpoint {
     /// `None` before the first data.
     pub(crate) fn sender_state(&self) -> Option<(u32, u32, Option<Nanos>)> {
         self.sender.state()
+    }
+
+    /// Returns the next byte to send and the next one expected.
+    pub(crate) fn next_bytes(&self) -> (u64, u64) {
+        (self.sender.next_byte(), self.receiver.next_byte())
     }
 
     /// Returns the numbers of retransmissions and of timeouts.

@@ -114,6 +114,11 @@ impl Receiver {
         self.acks.deadline()
     }
 
+    /// Returns the next byte expected.
+    pub(crate) fn next_byte(&self) -> u64 {
+        self.data.next
+    }
+
     /// Returns whether an acknowledgement must be sent now, even without data.
     #[inline]
     pub(crate) fn must_ack(&self) -> bool {

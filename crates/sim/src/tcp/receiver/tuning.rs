@@ -6,7 +6,7 @@
 
 use forebay_units::Nanos;
 
-use super::super::{MSS, TICK};
+use super::super::{MSS, TICK, WINDOW_SCALE};
 
 /// The initial buffer in bytes (`tcp_rmem`).
 const BUFFER_FIRST: u64 = 131_072;
@@ -19,8 +19,8 @@ const RATIO: u64 = (MSS << 8) / SEGMENT;
 const WINDOW_FIRST: u64 = BUFFER_FIRST / 2;
 /// The initial limit of the window, one segment less.
 const CLAMP_FIRST: u64 = WINDOW_FIRST - MSS;
-/// The unit of windows on the wire: the window scale of the largest buffer.
-const UNIT: u64 = 1 << 10;
+/// The unit of windows on the wire.
+const UNIT: u64 = 1 << WINDOW_SCALE;
 /// The length in bytes below which a segment does not enlarge the window.
 const LEAST: u64 = 128;
 
