@@ -1,50 +1,48 @@
-//! Files of `crusader export`. Its own `.crr` files have a format of their own, which the export
-//! turns into JSON.
+//! Results of crusader: files of `crusader export`, and its own ones ([`super::crr`]).
 
 use serde::Deserialize;
-use serde_json::Value;
 
-use super::{Builder, parsed};
+use super::Builder;
 use crate::results::Run;
 
-#[derive(Deserialize)]
-struct Crusader {
+#[derive(Debug, Deserialize)]
+pub(super) struct Crusader {
     stream_groups: Vec<Group>,
     pings: Vec<Ping>,
 }
 
 /// The streams of a part of the test: a download, an upload, or one of both at the same time.
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 struct Group {
     download: bool,
     both: bool,
     streams: Vec<Stream>,
 }
 
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 struct Stream {
     data: Vec<Point>,
 }
 
 /// The bytes since the stream's start.
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 struct Point {
     time: Time,
     bytes: u64,
 }
 
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 struct Ping {
     sent: Time,
     latency: Option<Latency>,
 }
 
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 struct Latency {
     total: Option<Time>,
 }
 
-#[derive(Clone, Copy, Deserialize)]
+#[derive(Clone, Copy, Debug, Deserialize)]
 struct Time {
     secs: u64,
     nanos: u32,
@@ -56,8 +54,8 @@ impl Time {
     }
 }
 
-pub(super) fn runs(value: Value, name: &str) -> Result<Vec<Run>, String> {
-    let file: Crusader = parsed(value, "crusader")?;
+/// The runs of a result: one for each kind of load, or one without load.
+pub(super) fn runs(file: &Crusader, name: &str) -> Vec<Run> {
     let mut runs = Vec::new();
     for what in ["download", "upload", "both ways"] {
         let belongs = |group: &&Group| match (group.both, group.download) {
@@ -88,7 +86,7 @@ pub(super) fn runs(value: Value, name: &str) -> Result<Vec<Run>, String> {
         add_pings(&mut run, &file.pings);
         runs.push(run.finish());
     }
-    Ok(runs)
+    runs
 }
 
 fn add_pings(run: &mut Builder, pings: &[Ping]) {

@@ -4,6 +4,7 @@
 //! trips and their pictures have the same meaning as for runs of the laboratory. A run's label
 //! `tool` names its origin. Rate and round-trip time of the path are zero: no tool knows them.
 
+mod crr;
 mod crusader;
 mod flent;
 mod iperf3;
@@ -26,20 +27,38 @@ pub const TOOL: &str = "tool";
 /// The largest file, also after decompression.
 const LARGEST: u64 = 64 << 20;
 
-/// Loads the results in the file at `path`: JSON, also compressed by gzip, of one of the tools. A
-/// file may have several runs, such as a download and an upload.
+/// Loads the results in the file at `path`: JSON, also compressed by gzip, of one of the tools, or
+/// crusader's own format. A file may have several runs, such as a download and an upload.
 ///
 /// # Errors
 ///
 /// If the file cannot be read, is too large, or has no known format.
 pub fn load(path: &Path) -> Result<Vec<Run>, StoreError> {
-    let bytes = read(path)?;
+    parse(path, &read(path)?)
+}
+
+/// Reads the results in `bytes`, the uncompressed content of the file at `path`, like [`load`].
+///
+/// # Errors
+///
+/// If the content has no known format.
+pub fn parse(path: &Path, bytes: &[u8]) -> Result<Vec<Run>, StoreError> {
     let fault = |line: usize, problem: String| StoreError::Line {
         path: path.to_owned(),
         line: line as u64,
         problem,
     };
-    let value: Value = serde_json::from_slice(&bytes)
+    if crr::is_crr(bytes) {
+        let fault = |crr::Fault { at, problem }| StoreError::Byte {
+            path: path.to_owned(),
+            byte: at,
+            problem,
+        };
+        let result = crr::read(bytes).map_err(fault)?;
+        return measured(crusader::runs(&result, &name(path)))
+            .ok_or_else(|| fault(crr::Fault { at: 0, problem: NOTHING.to_owned() }));
+    }
+    let value: Value = serde_json::from_slice(bytes)
         .map_err(|e| fault(e.line(), format!("not JSON of a known tool: {e}")))?;
     let name = name(path);
     let has = |key| value.get(key).is_some();
@@ -50,16 +69,21 @@ pub fn load(path: &Path) -> Result<Vec<Run>, StoreError> {
     } else if has("round_trips") && has("stats") {
         irtt::runs(value, &name)
     } else if has("stream_groups") && has("pings") {
-        crusader::runs(value, &name)
+        parsed(value, "crusader").map(|file| crusader::runs(&file, &name))
     } else {
-        Err("not a result of flent, iperf3 (--json), irtt (-o) or crusader (export)".into())
+        Err("not a result of flent, iperf3 (--json), irtt (-o) or crusader".into())
     };
     let runs = runs.map_err(|problem| fault(1, problem))?;
+    measured(runs).ok_or_else(|| fault(1, NOTHING.to_owned()))
+}
+
+/// The problem of a file without measurements.
+const NOTHING: &str = "the test measured nothing";
+
+/// Returns `runs` if any of them measured something.
+fn measured(runs: Vec<Run>) -> Option<Vec<Run>> {
     let is_empty = |run: &Run| run.progress.is_empty() && run.round_trips.is_empty();
-    if runs.iter().all(is_empty) {
-        return Err(fault(1, "the test measured nothing".to_owned()));
-    }
-    Ok(runs)
+    (!runs.iter().all(is_empty)).then_some(runs)
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, StoreError> {
@@ -82,7 +106,7 @@ fn read(path: &Path) -> Result<Vec<u8>, StoreError> {
 fn name(path: &Path) -> String {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let plain = name.strip_suffix(".gz").unwrap_or(&name);
-    let ends = [".flent", ".json"];
+    let ends = [".flent", ".json", ".crr"];
     ends.iter().find_map(|end| plain.strip_suffix(end)).unwrap_or(plain).to_owned()
 }
 

@@ -45,6 +45,16 @@ pub enum StoreError {
         /// A description of the problem.
         problem: String,
     },
+    /// A file that is not made of lines is malformed.
+    #[error("{path}, byte {byte}: {problem}")]
+    Byte {
+        /// The path of the file.
+        path: PathBuf,
+        /// The place of the byte, from 0.
+        byte: u64,
+        /// A description of the problem.
+        problem: String,
+    },
     /// The run has more records of a kind than may be stored.
     #[error(
         "{count} {kind} are more than the {MAX_RECORDS} that a file may hold; make the run shorter"
