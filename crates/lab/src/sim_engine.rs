@@ -6,6 +6,7 @@
 //! that, flows in lockstep would find the same full queue for ever (Floyd and Jacobson, "On traffic
 //! phase effects in packet-switched gateways", 1991).
 
+mod capture;
 mod collect;
 mod faults;
 mod network;
@@ -20,6 +21,8 @@ use forebay_sim::{
 };
 use forebay_units::Nanos;
 
+use self::capture::{Capture, cannot_write};
+pub use self::capture::{Capturing, Cut, LARGEST};
 use self::collect::Collector;
 use self::faults::Faults;
 use self::network::{Network, refused};
@@ -70,10 +73,25 @@ impl Sim {
         interrupt: &Interrupt,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<(Run, Totals), EngineError> {
+        self.run_with(job, interrupt, progress, None).map(|(run, totals, _)| (run, totals))
+    }
+
+    /// Runs `job`, and also captures its packets if there is a file and its largest size for them.
+    fn run_with(
+        &self,
+        job: &Job<'_>,
+        interrupt: &Interrupt,
+        progress: &mut dyn FnMut(Progress),
+        capture: Option<(&std::path::Path, u64)>,
+    ) -> Result<(Run, Totals, Option<Capture>), EngineError> {
         let scenario = job.scenario;
         let length = scenario.length();
         progress(Progress { phase: Phase::SetUp, elapsed: Nanos::ZERO, length });
         let mut simulated = build(job)?;
+        if let Some(capture) = capture {
+            let made = Capture::create(capture, job, &simulated.network);
+            simulated.sim.observer_mut().capture = Some(made.map_err(cannot_write(capture.0))?);
+        }
         let mut faults = Faults::new(job);
         let mut sampled = Nanos::ZERO;
         while simulated.sim.now() < length {
@@ -95,7 +113,8 @@ impl Sim {
             progress(Progress::at(scenario, time));
         }
         let totals = simulated.sim.totals();
-        Ok((Run { faults: faults.into_records(), ..simulated.finish() }, totals))
+        let capture = simulated.sim.observer_mut().capture.take();
+        Ok((Run { faults: faults.into_records(), ..simulated.finish() }, totals, capture))
     }
 }
 

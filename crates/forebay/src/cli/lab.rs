@@ -57,6 +57,8 @@ pub(crate) enum Export {
     Flent,
     /// One measured value a line, comma-separated.
     Csv,
+    /// A capture of every packet that leaves a queue, for Wireshark; needs `--engine sim`.
+    Pcapng,
 }
 
 #[derive(Debug, Args)]
@@ -72,7 +74,7 @@ pub(crate) enum LabCommand {
     /// Make the report again from the records of `lab run --out`, with results of other tools.
     Report {
         /// A directory that `lab run --out` wrote, one of its files, or a result of flent, iperf3
-        /// (--json), irtt (-o) or crusader (export); also several of them.
+        /// (--json), irtt (-o) or crusader (.crr or export); also several of them.
         #[arg(required = true, value_name = "PATH")]
         paths: Vec<PathBuf>,
         /// The directory for the report [default: the first directory given, else `.`].

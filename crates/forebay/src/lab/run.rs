@@ -6,12 +6,14 @@ use std::sync::{Mutex, PoisonError};
 
 use forebay_config::{ConfigError, Setting, likeliest};
 use forebay_lab::analysis::Analysis;
+use forebay_lab::engine::Engine;
 use forebay_lab::results::{Run, export, store};
 use forebay_lab::runner::{self, Options};
 use forebay_lab::scenario::{self, Experiment};
+use forebay_lab::sim_engine::{Capturing, Cut, LARGEST};
 
-use crate::cli::{Export, RunArgs};
-use crate::terminal::{Failure, interrupt, write};
+use crate::cli::{self, Export, RunArgs};
+use crate::terminal::{Failure, interrupt, note, write};
 
 /// Everything that is wrong with a scenario and its settings.
 #[derive(Debug)]
@@ -35,11 +37,22 @@ impl fmt::Display for Mistakes {
 impl std::error::Error for Mistakes {}
 
 pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
-    let engine = super::engine(args.engine, args.dataplane)?;
+    let plain = super::engine(args.engine, args.dataplane)?;
+    let capture = args.export.contains(&Export::Pcapng);
+    if capture && args.engine != cli::Engine::Sim {
+        return Err(
+            "only the simulator writes captures: add `--engine sim`, or run `tcpdump` in a \
+        namespace of the run"
+                .into(),
+        );
+    }
     let experiment = experiment(args)?;
     let interrupt = interrupt()?;
     let keys: Vec<_> = args.axes.iter().flat_map(|axis| axis.0.first()).map(Setting::key).collect();
     let options = Options { keep: args.out.as_deref(), axes: &keys, jobs: args.jobs };
+    let capturing = args.out.as_deref().filter(|_| capture);
+    let capturing = capturing.map(|dir| Capturing::new(dir, &keys, LARGEST));
+    let engine = capturing.as_ref().map_or(plain, |capturing| capturing as &dyn Engine);
     let failed = Mutex::new(None);
     let (runs, result) = runner::run_for(engine, &experiment, options, &interrupt, &|_, run| {
         if let Err(e) = export(args, &keys, run) {
@@ -55,6 +68,13 @@ pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
         }
     }
     result?;
+    for Cut { path, missing } in capturing.iter().flat_map(Capturing::take_cut) {
+        note(&format!(
+            "forebay: {} is cut at {} MiB: {missing} packets are missing; make the run shorter",
+            path.display(),
+            LARGEST >> 20
+        ));
+    }
     match failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
         Some(e) => Err(format!("cannot export a run: {e}").into()),
         None => Ok(()),
@@ -68,6 +88,8 @@ fn export(args: &RunArgs, axes: &[&str], run: &Run) -> io::Result<()> {
         let format = match format {
             Export::Flent => export::Format::Flent,
             Export::Csv => export::Format::Csv,
+            // It was written during the run.
+            Export::Pcapng => continue,
         };
         export::export(&dir.join(store::path_by(axes, run)), run, format)?;
     }

@@ -6,6 +6,7 @@
 pub mod export;
 pub mod external;
 mod intervals;
+pub mod pcapng;
 pub mod store;
 
 pub use intervals::{Interval, intervals};

@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use forebay_control::Snapshot;
 use forebay_records::packet_log::{Fate, Record, flow_of};
 use forebay_sim::{
-    At, BoxCounters, BundleId, FlowState, LinkId, Observer, Passage, RequestTiming, RouteId,
-    ScheduledRequest,
+    At, BoxCounters, BundleId, FlowState, Headers, LinkId, Observer, Passage, RequestTiming,
+    RouteId, ScheduledRequest,
 };
 use forebay_units::{Bytes, Nanos};
 
+use super::capture::Capture;
 use super::network::{LEFT, Network, Site};
 use super::{INTERVAL, Simulated};
 use crate::engine::Job;
@@ -32,6 +33,8 @@ pub(super) struct Collector {
     pub(super) back: Option<LinkId>,
     /// The outer bundle. Its packets are those of the inner ones and are not recorded twice.
     pub(super) outer: Option<BundleId>,
+    /// The capture of all packets, if one is wanted.
+    pub(super) capture: Option<Capture>,
 }
 
 /// The records of a traffic.
@@ -103,6 +106,7 @@ impl Collector {
             boxes: BTreeSet::new(),
             back: None,
             outer: None,
+            capture: None,
         };
         Ok((collector, schedules))
     }
@@ -181,6 +185,16 @@ impl Observer for Collector {
             }
             At::Sendbox(bundle) if Some(bundle) == self.outer => {}
             At::Sendbox(_) => self.run.sendbox.push(record),
+        }
+    }
+
+    fn captures(&self) -> bool {
+        self.capture.is_some()
+    }
+
+    fn captured(&mut self, at: At, passage: &Passage, headers: &Headers) {
+        if let Some(capture) = &mut self.capture {
+            capture.packet(at, passage, headers);
         }
     }
 

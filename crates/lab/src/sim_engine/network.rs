@@ -25,7 +25,7 @@ const UDP_HEADERS: u64 = 14 + 20 + 8;
 /// The numbers of the link's ports in its records. The second is the receivers' side; further sites
 /// have the numbers after these.
 pub(super) const LEFT: u8 = 0;
-const CROSS: u8 = 2;
+pub(super) const CROSS: u8 = 2;
 
 /// The links and boxes of a scenario, and the routes through them.
 pub(super) struct Network {
@@ -51,7 +51,7 @@ pub(super) struct Site {
     /// The hops of its traffic.
     hops: Vec<Hop>,
     /// The source of its packets in records.
-    source: u8,
+    pub(super) source: u8,
     /// The route from the receivebox to its sendbox.
     pub(super) messages: RouteId,
     /// Its bundle; `None` if the sendbox only forwards.
