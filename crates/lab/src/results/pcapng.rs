@@ -75,8 +75,8 @@ impl<W: Write> Pcapng<W> {
         Ok(file)
     }
 
-    /// Writes the description of an Ethernet interface with times in nanoseconds, whose packets have
-    /// at most `snap` bytes.
+    /// Writes the description of an Ethernet interface with times in nanoseconds. At most `snap`
+    /// bytes of each packet are captured.
     ///
     /// # Errors
     ///

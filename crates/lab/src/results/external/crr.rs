@@ -95,8 +95,8 @@ mod tests {
         file
     }
 
-    /// One download of 5000 bytes between 1 s and 1.5 s, and two pings, one of them lost. Every byte
-    /// is from the specification of MessagePack, by hand. An unknown field is ignored.
+    /// One download of 5000 bytes between 1 s and 1.5 s, and two pings, one of them lost. Every
+    /// byte is from the specification of MessagePack, by hand. An unknown field is ignored.
     const CONTENT: &[u8] = b"\x83\
         \xa7version\x02\
         \xadstream_groups\x91\x83\
@@ -106,7 +106,8 @@ mod tests {
         \xa5pings\x92\
           \x83\xa5index\x00\xa4sent\x82\xa4secs\x00\xa5nanos\x00\xa7latency\xc0\
           \x83\xa5index\x01\xa4sent\x82\xa4secs\x01\xa5nanos\x01\
-            \xa7latency\x82\xa5total\x82\xa4secs\x00\xa5nanos\x07\xa2up\x82\xa4secs\x00\xa5nanos\x03";
+            \xa7latency\x82\xa5total\x82\xa4secs\x00\xa5nanos\x07\
+              \xa2up\x82\xa4secs\x00\xa5nanos\x03";
 
     #[test]
     fn a_file_by_hand() {
