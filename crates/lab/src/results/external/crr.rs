@@ -1,4 +1,4 @@
-//! crusader's own files (`.crr`): a header, and MessagePack in frames of snappy.
+//! Files of crusader in its own format (`.crr`): a header, and MessagePack in frames of snappy.
 //!
 //! The content has the fields of `crusader export`, so [`super::crusader`] makes runs of both.
 
