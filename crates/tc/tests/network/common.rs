@@ -29,6 +29,11 @@ pub(crate) struct Network {
 
 impl Network {
     pub(crate) fn new() -> Self {
+        Self::with_queues(1)
+    }
+
+    /// The same, where both ends have `queues` queues in each direction.
+    pub(crate) fn with_queues(queues: u32) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let id = format!("{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let (near, far) = (format!("fb-tc-{id}-a"), format!("fb-tc-{id}-b"));
@@ -36,7 +41,10 @@ impl Network {
         let (near, far) = (&network.near, &network.far);
         run(&format!("ip netns add {near}"));
         run(&format!("ip netns add {far}"));
-        run(&format!("ip -n {near} link add {WAN} type veth peer name far netns {far}"));
+        let queues = format!("numtxqueues {queues} numrxqueues {queues}");
+        run(&format!(
+            "ip -n {near} link add {WAN} {queues} type veth peer name far {queues} netns {far}"
+        ));
         run(&format!("ip -n {near} address add 10.9.0.1/24 dev {WAN}"));
         for host in 2..10 {
             run(&format!("ip -n {far} address add 10.9.0.{host}/24 dev far"));

@@ -4,5 +4,6 @@
 
 mod common;
 mod disciplines;
+mod multiqueue;
 mod privileges;
 mod tree;
