@@ -122,6 +122,14 @@ pub(crate) fn set_constants(open: &mut OpenObject, words: &[u32]) -> Result<(), 
     }
 }
 
+/// Makes the XDP programs of an object that is about to be loaded accept frames in several buffers
+/// (Linux 5.18). They see the first one.
+pub(crate) fn accept_fragments(open: &mut OpenObject) {
+    for mut program in open.progs_mut() {
+        program.set_flags(libbpf_sys::BPF_F_XDP_HAS_FRAGS);
+    }
+}
+
 /// Whether XDP programs can read the kernel's coarse clock, which costs a tenth of the exact one.
 pub(crate) fn has_coarse_clock() -> bool {
     let (kind, helper) = (libbpf_sys::BPF_PROG_TYPE_XDP, libbpf_sys::BPF_FUNC_ktime_get_coarse_ns);

@@ -41,15 +41,23 @@ impl Pool {
     pub(crate) const HEADROOM: u32 = 256;
     /// Bytes that a frame has beside its MTU: the Ethernet header and two VLAN tags.
     const LINK_LAYER: u32 = 14 + 8;
-    /// The largest MTU that fits: chunks of AF_XDP have at most a page.
-    pub const MAX_MTU: u32 = 4096 - Self::HEADROOM - Self::LINK_LAYER;
+    /// The largest chunk of the kernel, a page. A frame that AF_XDP receives or sends is in several
+    /// chunks of the kernel if it is longer.
+    pub(crate) const PAGE: u32 = 4096;
+    /// The sizes of chunks.
+    const SIZES: [u32; 3] = [2048, Self::PAGE, 3 * Self::PAGE];
+    /// The largest MTU that fits.
+    pub const MAX_MTU: u32 = Self::SIZES[2] - Self::HEADROOM - Self::LINK_LAYER;
+    /// The largest size of a pool in bytes, since a frame has an address of 32 bits.
+    const MAX_SIZE: u64 = 1 << 32;
 
-    /// Maps a pool of `chunks` chunks for frames of `mtu` bytes.
+    /// Maps a pool of `chunks` chunks, at most [`Pool::max_chunks`], for frames of `mtu` bytes.
     ///
     /// # Errors
     /// If the memory cannot be had.
     pub fn new(chunks: u32, mtu: u32) -> Result<Self, Error> {
         let chunk = Self::chunk_of(mtu);
+        let chunks = chunks.min(Self::max_chunks(mtu));
         let len = chunks as usize * chunk as usize;
         // SAFETY: a fresh anonymous mapping, no existing memory is touched.
         let memory = unsafe {
@@ -71,7 +79,20 @@ impl Pool {
 
     /// Returns the size in bytes of a chunk for frames of `mtu` bytes.
     pub const fn chunk_of(mtu: u32) -> u32 {
-        if mtu <= 2048 - Self::HEADROOM - Self::LINK_LAYER { 2048 } else { 4096 }
+        let needed = mtu.saturating_add(Self::HEADROOM + Self::LINK_LAYER);
+        let [small, page, large] = Self::SIZES;
+        if needed <= small {
+            small
+        } else if needed <= page {
+            page
+        } else {
+            large
+        }
+    }
+
+    /// Returns the largest number of chunks of a pool for frames of `mtu` bytes.
+    pub const fn max_chunks(mtu: u32) -> u32 {
+        (Self::MAX_SIZE / Self::chunk_of(mtu) as u64) as u32
     }
 
     /// Whether the frames of an interface with this MTU fit into a chunk.
@@ -82,6 +103,28 @@ impl Pool {
     /// Returns the size of a chunk in bytes.
     pub(crate) fn chunk(&self) -> u32 {
         self.chunk
+    }
+
+    /// Returns the size in bytes of a chunk of AF_XDP in the kernel. A larger chunk of the pool
+    /// consists of several.
+    pub(crate) fn kernel_chunk(&self) -> u32 {
+        self.chunk.min(Self::PAGE)
+    }
+
+    /// Whether AF_XDP may receive a frame in several chunks.
+    pub(crate) fn is_for_jumbo_frames(&self) -> bool {
+        self.chunk > Self::PAGE
+    }
+
+    /// Returns the offset of `addr` in its chunk.
+    fn offset(&self, addr: u32) -> u32 {
+        // A division takes several times as long as a mask.
+        if self.chunk.is_power_of_two() { addr & (self.chunk - 1) } else { addr % self.chunk }
+    }
+
+    /// Returns the number of chunks.
+    pub(crate) fn chunks(&self) -> usize {
+        self.chunks as usize
     }
 
     /// Returns the address and the length of the mapping, for the kernel.
@@ -107,7 +150,7 @@ impl Pool {
     /// Gives back the chunk that contains the offset `addr`.
     pub(crate) fn give(&mut self, addr: u32) {
         debug_assert!(self.free.len() < self.chunks as usize, "a chunk was given back twice");
-        self.free.push(addr & !(self.chunk - 1));
+        self.free.push(addr - self.offset(addr));
     }
 
     /// Gives a frame's chunk back.
@@ -145,6 +188,24 @@ impl Pool {
                 frame.len(),
             )
         }
+    }
+
+    /// Copies the bytes of `next`, which follow those of `frame`, into the chunk of `frame`.
+    /// Returns whether they fit.
+    pub(crate) fn append(&mut self, frame: &mut Frame, next: &Frame) -> bool {
+        let used = self.offset(frame.addr) + u32::from(frame.len);
+        if u32::from(next.len) > self.chunk - used {
+            return false;
+        }
+        // SAFETY: both ranges are in chunks of the mapping that these frames own. They are not the
+        // same chunk, since a chunk has one owner, so the ranges do not overlap.
+        unsafe {
+            let start = self.memory.as_ptr();
+            let to = start.add(frame.addr as usize + frame.len());
+            start.add(next.addr as usize).copy_to_nonoverlapping(to, next.len());
+        }
+        frame.len += next.len;
+        true
     }
 
     /// Returns where the kernel may write a frame into the chunk at `addr`, and how many bytes.
@@ -186,6 +247,36 @@ mod tests {
         let mut pool = Pool::new(1, 1500).unwrap();
         assert_eq!(pool.frame(&[0; 1793]), None);
         assert_eq!(pool.available(), 1);
-        assert_eq!(Pool::new(1, Pool::MAX_MTU).unwrap().chunk(), 4096);
+    }
+
+    #[test]
+    fn chunks_are_as_large_as_frames_need() {
+        let sizes = [1500, 1770, 1771, 3818, 3819, 9000, Pool::MAX_MTU].map(Pool::chunk_of);
+        assert_eq!(sizes, [2048, 2048, 4096, 4096, 12_288, 12_288, 12_288]);
+        assert_eq!(Pool::max_chunks(1500), 1 << 21);
+        for mtu in [1500, 3000, 9000] {
+            let bytes = u64::from(Pool::max_chunks(mtu)) * u64::from(Pool::chunk_of(mtu));
+            assert!(bytes <= 1 << 32, "an address has 32 bits");
+            let mut pool = Pool::new(3, mtu).unwrap();
+            let longest = vec![7; pool.capacity()];
+            assert!(longest.len() >= mtu as usize + 22);
+            let frames: Vec<_> = (0..3).map(|_| pool.frame(&longest).unwrap()).collect();
+            frames.into_iter().for_each(|frame| pool.release(frame));
+            let mut starts: Vec<_> = std::iter::from_fn(|| pool.take()).collect();
+            starts.sort_unstable();
+            assert_eq!(starts, [0, 1, 2].map(|i| i * pool.chunk()), "each chunk came back once");
+        }
+    }
+
+    #[test]
+    fn what_is_appended_follows_and_fits_or_changes_nothing() {
+        let mut pool = Pool::new(2, 9000).unwrap();
+        let mut frame = pool.frame(&[1; 3840]).unwrap();
+        let next = pool.frame(&[2; 3840]).unwrap();
+        assert!(pool.append(&mut frame, &next) && pool.append(&mut frame, &next));
+        let bytes = pool.bytes(&frame);
+        assert_eq!((bytes.len(), bytes[3839], bytes[3840], bytes[11_519]), (11_520, 1, 2, 2));
+        assert!(!pool.append(&mut frame, &next), "12 032 bytes are the capacity");
+        assert_eq!(frame.len(), 11_520);
     }
 }

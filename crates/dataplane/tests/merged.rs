@@ -154,3 +154,28 @@ fn where_the_driver_has_no_xdp_a_receivebox_counts_at_tc() {
     assert!(counts.packets >= 100, "{counts:?}");
     assert_eq!(samples, counts.packets);
 }
+
+/// Where a driver has frames of 9000 bytes in several buffers, it refuses the program, and the
+/// receivebox counts at tc's ingress.
+#[test]
+fn a_receivebox_counts_jumbo_frames() {
+    if !has_root() {
+        return;
+    }
+    const LEN: usize = 1_000_000;
+    let sites = Sites::new();
+    let (a, r, b) = (&sites.from.0, &sites.router.0, &sites.to.0);
+    for (namespace, device) in [(a, "eth0"), (r, "fbl"), (r, "fbr"), (b, "eth0")] {
+        run(&format!("ip -n {namespace} link set {device} mtu 9000"));
+    }
+    namespace::enter(b);
+    let rule = BundleRule { sources: vec![], destinations: prefixes(&TO), key: KEY, epoch: 1 };
+    let sampler =
+        Sampler::attach(&Netdev::find("eth0").unwrap(), std::slice::from_ref(&rule)).unwrap();
+    for version in [0, 1] {
+        sites.tcp(version, LEN);
+    }
+    let counts = sampler.counts(0).unwrap();
+    assert!(counts.bytes.0 > 2 * LEN as u64, "{counts:?}");
+    assert!(counts.bytes.0 / counts.packets > 3_818, "{counts:?}");
+}

@@ -69,6 +69,87 @@ fn everything_is_forwarded_untouched_both_ways() {
     }
 }
 
+/// The lengths around which a frame gets another chunk of the kernel, and the longest.
+#[test]
+fn jumbo_frames_pass_both_ways_and_by_the_programs_alone() {
+    if !has_root() {
+        return;
+    }
+    let frames: Vec<Vec<u8>> = [60, 3_840, 3_841, 4_096, 7_680, 7_681, 9_014]
+        .into_iter()
+        .map(|len| frame(0x88b5, &(14..len).map(|i| ((i * 7) >> 3) as u8).collect::<Vec<_>>()))
+        .collect();
+    for method in BOTH {
+        let mut pair = Pair::over(method, 9_000, 1);
+        for is_dead in [false, true, false] {
+            for frame in &frames {
+                let what = format!("{} bytes, {method:?}, dead: {is_dead}", frame.len());
+                pair.left.send(frame);
+                assert!(pair.right.receive_from(FROM, frame) == *frame, "{what}");
+                pair.right.send(frame);
+                assert!(pair.left.receive_from(FROM, frame) == *frame, "{what}, back");
+            }
+            if is_dead {
+                pair = pair.restart(method);
+            } else {
+                assert_passes_a_burst(&pair, 5);
+                // More than there are chunks, so that each must come back.
+                for _ in 0..18_000 {
+                    pair.left.send(&frames[6]);
+                    assert_eq!(pair.right.receive_from(FROM, &frames[6]).len(), frames[6].len());
+                }
+                pair = pair.die();
+                pair.wait_until_frames_pass();
+            }
+        }
+    }
+}
+
+/// TCP segments of 9000 bytes pass both ways, in every way in which a port moves frames, and by the
+/// programs alone when the process is dead.
+#[test]
+fn tcp_over_jumbo_frames_passes() {
+    if !has_root() {
+        return;
+    }
+    const LEN: usize = 2_000_000;
+    for method in [Method::Auto, Method::Xdp, Method::Packet] {
+        let mut pair = Pair::over(method, 9_000, 1);
+        pair.give_addresses();
+        for is_dead in [false, true] {
+            for (from, version) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+                let before = pair.sent(from);
+                pair.transfer(from, version, LEN);
+                let packets = (pair.sent(from) - before) as usize;
+                // Fewer than frames of 1500 bytes would be, whatever is sent twice.
+                assert!(packets < LEN / 1_500, "{packets} packets, {method:?}, dead: {is_dead}");
+            }
+            if !is_dead {
+                pair = pair.die();
+                pair.wait_until_frames_pass();
+            }
+        }
+    }
+}
+
+/// All queues of both ports have chunks, and each flow passes by whichever queue.
+#[test]
+fn ports_with_many_queues_pass_frames() {
+    if !has_root() {
+        return;
+    }
+    for method in BOTH {
+        let pair = Pair::over(method, 1_500, 32);
+        for (what, frame) in frames() {
+            pair.right.send(&frame);
+            assert_eq!(pair.left.receive_from(FROM, &frame), frame, "{what} back, {method:?}");
+        }
+        assert_passes_a_burst(&pair, 5);
+        let stats = pair.stop();
+        assert!(stats.iter().all(|s| s.receive_lost + s.send_lost == 0), "{method:?}: {stats:?}");
+    }
+}
+
 /// Sends frames in steps that fit into a veth's ring of 256 packets. Each arrives once, in order.
 fn assert_passes_a_burst(pair: &Pair, steps: u32) {
     let numbered = |i: u32| frame(0x88b6, &[&i.to_be_bytes()[..], &[0; 900]].concat());

@@ -2,8 +2,8 @@
 //! its one lock is shared by all cores. `cargo bench -p forebay-tc --bench multiqueue` as root.
 //!
 //! A thread on each core sends UDP to a TUN device that nobody reads, in a network namespace of its
-//! own. The device has a queue for each thread, and discards what does not fit into its rings, so the
-//! figures are an upper bound of what the path above the driver carries. A super-packet is 40
+//! own. The device has a queue for each thread, and discards what does not fit into its rings, so
+//! the figures are an upper bound of what the path above the driver carries. A super-packet is 40
 //! datagrams in one call, as GSO makes them (`UDP_SEGMENT`); the device takes it whole.
 
 #![allow(missing_docs, reason = "a program")]
@@ -152,7 +152,7 @@ fn socket_of(queues: &mut [File], queue: usize) -> UdpSocket {
         socket.connect(("10.9.0.2", 9)).unwrap();
         socket.send(&[0x5a; 77]).unwrap();
         let mut packet = [0; 2_000];
-        // The kernel's own packets have other lengths: 10 bytes of a header for offloads, IPv4, UDP.
+        // A header for offloads of 10 bytes, IPv4 and UDP. The kernel's own packets differ.
         while let Ok(len) = queues[queue].read(&mut packet) {
             if len == 10 + 28 + 77 {
                 set_segments(&socket);

@@ -118,6 +118,6 @@ impl Target {
         let Some(config) = self.sendbox() else { return 0 };
         let Dataplane::User(ports) = &config.dataplane else { return 0 };
         let mtu = config.outside.mtu.max(ports.inside.mtu);
-        u64::from(sendbox::chunks(&config.bundles)) * u64::from(Pool::chunk_of(mtu))
+        u64::from(sendbox::chunks(&config.bundles, mtu)) * u64::from(Pool::chunk_of(mtu))
     }
 }

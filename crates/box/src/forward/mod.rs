@@ -41,9 +41,6 @@ pub(crate) fn shaped(queue: Queue, rate: Option<Rate>) -> Shaped {
 const BATCH: usize = 256;
 /// The chunks beside those of the queues: for the rings of both ports and for frames in transit.
 const SPARE_CHUNKS: u64 = 16_384;
-/// The largest number of chunks: 4 GB of 2 kB each. If queues need more, the pool runs empty and
-/// ports stop receiving.
-const MAX_CHUNKS: u64 = 1 << 21;
 
 /// The time between two checks of the interfaces, and between two reports that this process is
 /// alive. A report may be late by several times this before [`forebay_dataplane::SILENCE`] is over.
@@ -113,9 +110,10 @@ pub(crate) struct Place {
     pub(crate) packet: Packet,
 }
 
-/// Returns the number of chunks for queues that hold at most `capacity` frames.
-pub(crate) fn chunks(capacity: u64) -> u32 {
-    (capacity + SPARE_CHUNKS).min(MAX_CHUNKS) as u32
+/// Returns the number of chunks for queues that hold at most `capacity` frames of `mtu` bytes. If
+/// queues need more than a pool can have, the pool runs empty and ports stop receiving.
+pub(crate) fn chunks(capacity: u64, mtu: u32) -> u32 {
+    (capacity + SPARE_CHUNKS).min(u64::from(Pool::max_chunks(mtu))) as u32
 }
 
 /// Selects the queues of frames, and is told which packets left.
@@ -183,7 +181,7 @@ impl Forwarder {
         let Ports { inside, method, busy_poll } = ports;
         let mtu = inside.mtu.max(outside.mtu);
         let netdevs = [inside, outside];
-        let mut pool = Pool::new(chunks(capacity), mtu)?;
+        let mut pool = Pool::new(chunks(capacity, mtu), mtu)?;
         let mut ports = open_wire(&netdevs, method, &mut pool)?;
         ports.iter_mut().for_each(|port| port.report_alive(clock::now()));
         // Frames that arrive before the ports are open do not count as lost.

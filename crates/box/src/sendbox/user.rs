@@ -121,8 +121,8 @@ fn build(bundle: &BundleConfig) -> Result<Queue, Error> {
 }
 
 /// Returns the number of chunks for the frames of `bundles`.
-pub(crate) fn chunks(bundles: &[BundleConfig]) -> u32 {
-    forward::chunks(capacity(bundles) + ROOM)
+pub(crate) fn chunks(bundles: &[BundleConfig], mtu: u32) -> u32 {
+    forward::chunks(capacity(bundles) + ROOM, mtu)
 }
 
 /// Returns the number of packets that the queues of `bundles` can hold.

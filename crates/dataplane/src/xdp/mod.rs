@@ -1,5 +1,7 @@
 //! A port over AF_XDP: an XDP program passes frames to sockets, one for each receive queue.
 
+mod assembly;
+mod pieces;
 mod ring;
 mod socket;
 
@@ -19,6 +21,12 @@ use crate::netdev::Netdev;
 use crate::pool::{Frame, Pool};
 use crate::port::{Port, PortStats};
 use crate::promiscuous::Promiscuous;
+
+/// Chunks that all receive queues of a port hold for frames that arrive. The boxes' pools have room
+/// for these of two ports beside frames in transit.
+const FILL: u32 = 4096;
+/// The smallest number of chunks of a receive queue.
+const MIN_FILL: u32 = 64;
 
 /// A port that reads and writes AF_XDP sockets.
 pub(crate) struct XdpPort {
@@ -57,7 +65,12 @@ impl XdpPort {
             None => false,
         };
         let settings = [u32::from(other.is_some()), u32::from(bpf::has_coarse_clock())];
-        let object = bpf::PORT.load(|open| bpf::set_constants(open, &settings))?;
+        let object = bpf::PORT.load(|open| {
+            if pool.is_for_jumbo_frames() {
+                bpf::accept_fragments(open);
+            }
+            bpf::set_constants(open, &settings)
+        })?;
         let promiscuous = other.map(|_| Promiscuous::turn_on(netdev)).transpose()?;
         let by_box = promiscuous.as_ref().is_some_and(Promiscuous::is_by_box);
         bpf::set_own(&object, netdev, by_box)?;
@@ -67,7 +80,8 @@ impl XdpPort {
         }
         let mut sockets = Vec::new();
         for queue in 0..netdev.queues {
-            sockets.push(XdpSocket::open(netdev.index, queue, pool)?);
+            let depth = (FILL / netdev.queues).clamp(MIN_FILL, socket::RING);
+            sockets.push(XdpSocket::open(netdev.index, queue, depth, pool)?);
         }
         let map = bpf::map(&object, "sockets")?;
         for (queue, socket) in sockets.iter().enumerate() {

@@ -7,6 +7,8 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::thread;
 use std::time::Duration;
 
+use super::assembly::Assembly;
+use super::pieces::{Pieces, Split};
 use super::ring::Ring;
 use crate::error::{Error, last};
 use crate::pool::{Frame, Pool};
@@ -22,13 +24,24 @@ pub(super) struct XdpSocket {
     completion: Ring<u64>,
     rx: Ring<libc::xdp_desc>,
     tx: Ring<libc::xdp_desc>,
-    /// The chunks that the kernel has for sending and has not returned yet.
+    /// The chunks that wait in the fill ring for frames that arrive.
+    depth: u32,
+    /// The frame that is being received.
+    assembly: Assembly,
+    /// The entries of the transmit ring that the kernel has not reported as sent.
     sending: u32,
+    /// The frames that these entries belong to.
+    pieces: Pieces,
     pub(super) zero_copy: bool,
 }
 
 impl XdpSocket {
-    pub(super) fn open(ifindex: u32, queue: u32, pool: &mut Pool) -> Result<Self, Error> {
+    pub(super) fn open(
+        ifindex: u32,
+        queue: u32,
+        depth: u32,
+        pool: &mut Pool,
+    ) -> Result<Self, Error> {
         // Without a flag the kernel uses zero copy where the driver has it, and copies otherwise.
         // SAFETY: no pointers are involved.
         let fd = unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
@@ -43,7 +56,7 @@ impl XdpSocket {
         let mut umem: libc::xdp_umem_reg = unsafe { zeroed() };
         umem.addr = addr;
         umem.len = len;
-        umem.chunk_size = pool.chunk();
+        umem.chunk_size = pool.kernel_chunk();
         set(raw, libc::XDP_UMEM_REG, &umem)?;
         for ring in [
             libc::XDP_UMEM_FILL_RING,
@@ -62,12 +75,17 @@ impl XdpSocket {
             rx: Ring::map(raw, libc::XDP_PGOFF_RX_RING as u64, &offsets.rx, RING)?,
             tx: Ring::map(raw, libc::XDP_PGOFF_TX_RING as u64, &offsets.tx, RING)?,
             fd,
+            depth,
+            assembly: Assembly::default(),
             sending: 0,
+            pieces: Pieces::new(pool),
             zero_copy: false,
         };
+        // Since Linux 6.6 a frame may have several chunks.
+        let jumbo = if pool.is_for_jumbo_frames() { libc::XDP_USE_SG } else { 0 };
         let address = libc::sockaddr_xdp {
             sxdp_family: libc::AF_XDP as u16,
-            sxdp_flags: libc::XDP_USE_NEED_WAKEUP,
+            sxdp_flags: libc::XDP_USE_NEED_WAKEUP | jumbo,
             sxdp_ifindex: ifindex,
             sxdp_queue_id: queue,
             sxdp_shared_umem_fd: 0,
@@ -88,8 +106,12 @@ impl XdpSocket {
     /// Gives the kernel chunks for received frames.
     fn refill(&mut self, pool: &mut Pool) {
         // The ring is refilled in batches: each access to a shared counter costs a cache miss.
-        if self.fill.room() >= RING / 8 || self.fill.len() == 0 {
-            self.fill.write(|| pool.take().map(u64::from));
+        let mut missing = self.depth.saturating_sub(self.fill.len());
+        if missing >= self.depth / 8 {
+            self.fill.write(|| {
+                missing = missing.checked_sub(1)?;
+                pool.take().map(u64::from)
+            });
         }
         if self.fill.needs_wakeup() {
             // SAFETY: an empty receive; it only wakes the driver.
@@ -101,28 +123,37 @@ impl XdpSocket {
     }
 
     pub(super) fn receive(&mut self, pool: &mut Pool, out: &mut Vec<Frame>, limit: usize) -> u64 {
-        let n = self.rx.read(limit.min(RING as usize) as u32, |d| {
-            out.push(Frame { addr: d.addr as u32, len: d.len as u16 });
-        });
+        let before = out.len();
+        let Self { rx, assembly, .. } = self;
+        rx.read(limit.min(RING as usize) as u32, |d| out.extend(assembly.take_in(&d, pool)));
         self.refill(pool);
-        u64::from(n)
+        (out.len() - before) as u64
     }
 
     /// Passes frames to the kernel, and returns their number. Frames that do not fit stay in
     /// `frames`.
     pub(super) fn send(&mut self, pool: &mut Pool, frames: &mut VecDeque<Frame>) -> u64 {
         self.complete(pool);
-        // The completion ring must have room for everything that is being sent.
-        let mut room = RING - self.sending;
-        let n = self.tx.write(|| {
-            room = room.checked_sub(1)?;
-            let frame = frames.pop_front()?;
-            Some(libc::xdp_desc { addr: u64::from(frame.addr), len: frame.len.into(), options: 0 })
+        // The completion ring must have room for everything that is being sent, and a frame's
+        // pieces stay together.
+        let mut room = self.tx.room().min(RING - self.sending);
+        let (mut split, mut count) = (Split::default(), 0);
+        let Self { tx, pieces, .. } = self;
+        let n = tx.write(|| {
+            if let Some(piece) = split.next() {
+                return Some(piece);
+            }
+            let whole = pieces.split(frames.front()?);
+            room = room.checked_sub(whole.remaining())?;
+            pieces.start(frames.pop_front()?, &whole);
+            count += 1;
+            split = whole;
+            split.next()
         });
         self.sending += n;
         self.kick();
         self.complete(pool);
-        u64::from(n)
+        count
     }
 
     /// Whether frames still wait for the interface.
@@ -155,17 +186,23 @@ impl XdpSocket {
 
     /// Returns the chunks of sent frames to the pool.
     fn complete(&mut self, pool: &mut Pool) {
-        self.sending -= self.completion.read(RING, |addr| pool.give(addr as u32));
+        let Self { completion, pieces, .. } = self;
+        self.sending -= completion.read(RING, |addr| {
+            if pieces.is_last(addr as u32) {
+                pool.give(addr as u32);
+            }
+        });
     }
 
-    /// Returns the received and the sent frames that the kernel dropped for want of room or chunks.
+    /// Returns the received and the sent frames that were lost for want of room or chunks, or
+    /// because a frame is larger than a chunk.
     pub(super) fn lost(&self) -> (u64, u64) {
         // SAFETY: all-zero is a valid `xdp_statistics`.
         let mut s: libc::xdp_statistics = unsafe { zeroed() };
         if get(self.fd(), libc::XDP_STATISTICS, &mut s).is_err() {
             return (0, 0);
         }
-        (s.rx_dropped + s.rx_ring_full, s.tx_invalid_descs)
+        (s.rx_dropped + s.rx_ring_full + self.assembly.lost(), s.tx_invalid_descs)
     }
 }
 

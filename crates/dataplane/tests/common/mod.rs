@@ -1,7 +1,8 @@
 //! A box between two hosts: three namespaces, and a forwarder in the middle one, which is this test
 //! binary run again as a process of its own, so that it can die.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{IpAddr, TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -14,6 +15,12 @@ use crate::namespace::{Namespace, run, within};
 
 /// The longest wait for frames to pass after a death, on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Bytes for a frame that a host receives, more than any that is sent.
+const LONGEST: usize = 16_384;
+
+/// The addresses of both hosts, IPv4 and IPv6.
+const HOSTS: [[&str; 2]; 2] = [["10.9.4.1", "fd09:4::1"], ["10.9.4.2", "fd09:4::2"]];
 
 /// A raw socket on a host's interface.
 pub(crate) struct Host(OwnedFd);
@@ -57,7 +64,7 @@ impl Host {
 
     /// Whether a frame from this address has arrived. All frames so far are used up.
     fn saw(&self, from: [u8; 6]) -> bool {
-        let (mut buf, mut seen) = ([0u8; 4096], false);
+        let (mut buf, mut seen) = ([0u8; LONGEST], false);
         // SAFETY: the buffer is valid for writing its length.
         while let n @ 1.. = unsafe {
             let (at, len) = (buf.as_mut_ptr().cast(), buf.len());
@@ -72,7 +79,7 @@ impl Host {
     /// the kernel took out put back, since that is what was on the wire.
     pub(crate) fn receive_from(&self, from: [u8; 6], expected: &[u8]) -> Vec<u8> {
         loop {
-            let (mut buf, mut control) = ([0u8; 4096], [0u64; 8]);
+            let (mut buf, mut control) = ([0u8; LONGEST], [0u64; 8]);
             let mut iov = libc::iovec { iov_base: buf.as_mut_ptr().cast(), iov_len: buf.len() };
             // SAFETY: all-zero is a valid `msghdr`; its buffers live through the call.
             let (n, tag) = unsafe {
@@ -108,17 +115,25 @@ pub(crate) struct Pair {
     method: Method,
     forwarder: Option<Child>,
     middle: Namespace,
-    _ends: [Namespace; 2],
+    ends: [Namespace; 2],
 }
 
 impl Pair {
     pub(crate) fn new(method: Method) -> Self {
+        Self::over(method, 1500, 1)
+    }
+
+    /// The same over interfaces with this MTU and number of queues in each direction.
+    pub(crate) fn over(method: Method, mtu: u32, queues: u32) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let id = format!("{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let [l, m, r] = ["l", "m", "r"].map(|n| Namespace::new(format!("fb-dp{id}-{n}")));
         for (end, port) in [(&l, "fbl"), (&r, "fbr")] {
             let (end, m) = (&end.0, &m.0);
-            run(&format!("ip -n {m} link add {port} type veth peer name eth0 netns {end}"));
+            let kind = format!("mtu {mtu} numtxqueues {queues} numrxqueues {queues}");
+            run(&format!(
+                "ip -n {m} link add {port} {kind} type veth peer name eth0 {kind} netns {end}"
+            ));
             for (namespace, device) in [(end, "eth0"), (m, port)] {
                 run(&format!(
                     "ip netns exec {namespace} sysctl -qw net.ipv6.conf.{device}.disable_ipv6=1"
@@ -130,7 +145,7 @@ impl Pair {
             }
         }
         let (left, right) = (Host::new(&l.0, "eth0"), Host::new(&r.0, "eth0"));
-        let mut pair = Self { left, right, method, forwarder: None, middle: m, _ends: [l, r] };
+        let mut pair = Self { left, right, method, forwarder: None, middle: m, ends: [l, r] };
         pair.forwarder = Some(pair.spawn());
         pair
     }
@@ -149,6 +164,46 @@ impl Pair {
         let mut lines = BufReader::new(child.stdout.as_mut().unwrap()).lines();
         assert!(lines.any(|l| l.unwrap().contains("ready")), "the forwarder did not start");
         child
+    }
+
+    /// Gives the hosts addresses of both IP versions, those of [`HOSTS`].
+    pub(crate) fn give_addresses(&self) {
+        for (end, [v4, v6]) in self.ends.iter().zip(HOSTS) {
+            let end = &end.0;
+            let sysctl = "sysctl -qw net.ipv6.conf.eth0.disable_ipv6=0";
+            run(&format!("ip netns exec {end} {sysctl}"));
+            run(&format!("ip -n {end} address add {v4}/24 dev eth0"));
+            run(&format!("ip -n {end} address add {v6}/64 dev eth0 nodad"));
+            // A port takes frames and no super-packets.
+            run(&format!("ip netns exec {end} ethtool -K eth0 tso off gso off"));
+            run(&format!("ip netns exec {end} ethtool -K eth0 tx off"));
+        }
+    }
+
+    /// Sends `len` bytes by TCP from host `from` to the other one.
+    pub(crate) fn transfer(&self, from: usize, version: usize, len: usize) {
+        let to: IpAddr = HOSTS[1 - from][version].parse().unwrap();
+        let listener = within(&self.ends[1 - from].0, move || TcpListener::bind((to, 0)).unwrap());
+        let address = listener.local_addr().unwrap();
+        let sent: Vec<u8> = (0..len).map(|i| ((i * 31) >> 4) as u8).collect();
+        let copy = sent.clone();
+        let writer = within(&self.ends[from].0, move || {
+            let mut stream = TcpStream::connect(address).unwrap();
+            stream.set_write_timeout(Some(PATIENCE)).unwrap();
+            std::thread::spawn(move || stream.write_all(&copy).unwrap())
+        });
+        let mut received = Vec::new();
+        listener.accept().unwrap().0.read_to_end(&mut received).unwrap();
+        writer.join().unwrap();
+        assert!(received == sent, "it is what was sent");
+    }
+
+    /// Packets that the driver of host `index` has sent.
+    pub(crate) fn sent(&self, index: usize) -> u64 {
+        let text = run(&format!("ip netns exec {} cat /proc/net/dev", self.ends[index].0));
+        let line = text.lines().find_map(|l| l.trim().strip_prefix("eth0:")).unwrap();
+        // After eight counters of receiving: bytes, packets.
+        line.split_whitespace().nth(9).unwrap().parse().unwrap()
     }
 
     /// Ends the forwarder in an orderly way; what its ports counted.
@@ -303,9 +358,13 @@ fn forwarder() {
     use forebay_units::Nanos;
 
     let Ok(method) = std::env::var("FB_FORWARDER") else { return };
-    let method = if method == "Packet" { Method::Packet } else { Method::Xdp };
+    let method = match method.as_str() {
+        "Packet" => Method::Packet,
+        "Xdp" => Method::Xdp,
+        _ => Method::Auto,
+    };
     let devices = ["fbl", "fbr"].map(|n| Netdev::find(n).unwrap());
-    let mut pool = Pool::new(16384, 1500).unwrap();
+    let mut pool = Pool::new(16384, devices[0].mtu).unwrap();
     let mut ports = open_wire(&devices, method, &mut pool).unwrap();
     ports.iter_mut().for_each(|port| port.report_alive(clock::now()));
     println!("ready {}", ports[0].describe());

@@ -52,11 +52,11 @@ fn link(interface: &Interface, plan: Option<&Plan>) -> Check {
     }
     if *mtu > Pool::MAX_MTU {
         let advice = format!(
-            "frames above {} bytes fit into no buffer of dataplane = \"user\" or XDP: lower it, or use \
+            "frames above {} bytes fit into no buffer of dataplane = \"user\": lower it, or use \
              dataplane = \"kernel\"",
             Pool::MAX_MTU
         );
-        return flag(check, plan, &[Role::SendboxUser, Role::Receivebox], advice);
+        return flag(check, plan, &[Role::SendboxUser], advice);
     }
     check
 }

@@ -239,8 +239,8 @@ fn an_interface_is_judged_by_what_is_wanted_of_it() {
         only(&with(role, tunnel), Note, "wan0");
     }
     only(&with(SendboxKernel, |i| i.framing = Err("what is it".to_owned())), Problem, "wan0");
-    let jumbo = complaints(&with(Receivebox, |i| i.mtu = 9_000));
-    assert_eq!(jumbo[0], (Problem, "wan0".to_owned()));
+    let too_large = complaints(&with(SendboxUser, |i| i.mtu = 16_000));
+    assert_eq!(too_large[0], (Problem, "wan0".to_owned()));
     only(&with(SendboxUser, |i| i.features.extend([Feature::Lro])), Problem, "wan0 offloads");
     only(&with(SendboxKernel, |i| i.features.extend([Feature::MangledIds])), Note, "wan0 offloads");
     only(&with(Receivebox, |i| i.features.extend([Feature::MangledIds])), Note, "wan0 offloads");
@@ -259,14 +259,16 @@ fn an_interface_is_judged_by_what_is_wanted_of_it() {
 }
 
 #[test]
-fn jumbo_frames_do_not_stop_the_kernel_s_queues() {
-    let mut facts = planned(Role::SendboxKernel);
-    for interface in &mut facts.interfaces {
-        interface.mtu = 9_000;
+fn jumbo_frames_stop_no_box() {
+    for role in Role::ALL {
+        let mut facts = planned(role);
+        for interface in &mut facts.interfaces {
+            interface.mtu = 9_000;
+        }
+        facts.plan.as_mut().unwrap().peers.clear();
+        let complaints = complaints(&facts);
+        assert!(complaints.iter().all(|(v, _)| *v == Verdict::Note), "{complaints:?}");
     }
-    facts.plan.as_mut().unwrap().peers.clear();
-    let complaints = complaints(&facts);
-    assert!(complaints.iter().all(|(v, _)| *v == Verdict::Note), "{complaints:?}");
 }
 
 #[test]
