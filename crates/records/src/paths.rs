@@ -187,12 +187,13 @@ mod tests {
         let mut many = paths(MOST_PATHS as u16);
         let longest = KnownPath {
             id: u16::MAX,
-            receivebox: "[2001:db8:ffff:ffff:ffff:ffff:ffff:ffff]:65535".parse().unwrap(),
+            // A name has at most 253 characters.
+            receivebox: format!("{}:65535", "n".repeat(253)),
             min_rtt_ns: u64::MAX,
             min_rtt_age_ms: u64::MAX,
             rate_bps: Some(u64::MAX),
         };
-        many.paths.fill(longest);
+        many.paths.fill(longest.clone());
         let file = many.to_bytes();
         assert!(file.len() < LARGEST_PATHS, "{}", file.len());
         assert_eq!(KnownPaths::parse(&file).as_ref(), Ok(&many));

@@ -178,7 +178,7 @@ mod tests {
             serde_json::from_str::<ClassShares>(&format!("[{}]", ["{\"weight\":1}"; 9].join(",")))
                 .is_err()
         );
-        let plain = super::tests::bundle("policy = \"sfq\", limit = \"9 packets\"").unwrap();
+        let plain = self::bundle("policy = \"sfq\", limit = \"9 packets\"").unwrap();
         assert!(plain.classes.is_empty());
         assert!(!serde_json::to_string(&plain).unwrap().contains("classes"), "as before");
     }
