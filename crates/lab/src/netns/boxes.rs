@@ -451,9 +451,9 @@ mod tests {
         };
         // The bulk transfer is the second traffic, no traffic is in the second class, and the web
         // is in the last.
-        let classes = [("1", "ports = [11000]\n"), ("2", "ports = [0]\n"), ("3", "")];
+        let classes = [("1", "ports = [11000]\n"), ("2", "ports = [2]\n"), ("3", "")];
         let says: String = classes.map(|(name, ports)| class(name, ports)).concat();
-        let says = format!("policy = {{ kind = \"strict\" }}\n{says}");
+        let says = format!("policy = \"strict\"\n{says}");
         assert!(text.ends_with(&says), "{text}");
     }
 }

@@ -199,6 +199,7 @@ impl Arm {
 /// The sendbox of an arm.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[expect(clippy::large_enum_variant, reason = "a scenario has few of them")]
 pub enum Sendbox {
     /// It only forwards and has no bundle: the network as it is today.
     Forward,
