@@ -55,8 +55,8 @@ fn a_restart_into_a_standing_queue_keeps_the_minimum_rtt() {
             let end = o.world.duration.as_secs_f64();
             let used = o.utilisation(s(start + drained + 2.0), s(end));
             println!(
-                "{queue} s of queue, seed and guard {case:?}, remembers {remembers}: the minimum RTT is \
-                 right after {right:.2?} s, delay control holds after {controlled:.2?} s, the \
+                "{queue} s of queue, seed and guard {case:?}, remembers {remembers}: the minimum RTT \
+                 is right after {right:.2?} s, delay control holds after {controlled:.2?} s, the \
                  queue is below 0.1 s after {drained:.1} s, then {:.1} % used",
                 used * 100.0
             );

@@ -45,11 +45,11 @@ pub enum PacketFate {
 /// The content of an IP packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
-    /// A TCP segment.
+    /// It is a TCP segment.
     Tcp(TcpHeader),
-    /// A UDP datagram of a traffic.
+    /// It is a UDP datagram of a traffic.
     Udp,
-    /// A UDP message between two boxes; the text says of which kind.
+    /// It is a UDP message between two boxes; the text says of which kind.
     Message(&'static str),
 }
 
@@ -75,7 +75,7 @@ impl TcpHeader {
     pub const FIN: u16 = 1;
     /// The flag of a handshake.
     pub const SYN: u16 = 1 << 1;
-    /// The push flag.
+    /// The flag that asks a receiver to deliver at once (PSH).
     pub const PSH: u16 = 1 << 3;
     /// The flag of a valid acknowledgement number.
     pub const ACK: u16 = 1 << 4;

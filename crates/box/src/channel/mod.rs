@@ -1,5 +1,6 @@
 //! The control channel between the two boxes: a non-blocking UDP socket.
 
+mod by_address;
 mod endpoint;
 mod undelivered;
 
@@ -13,6 +14,7 @@ use forebay_units::{Bytes, Nanos};
 use forebay_wire::feedback::{BundleId, ReceiveError, bundle_of};
 use socket2::{Domain, Socket, Type};
 
+pub(crate) use by_address::ByAddress;
 pub(crate) use endpoint::{Endpoint, Move};
 pub(crate) use undelivered::Undelivered;
 

@@ -154,8 +154,8 @@ impl Policy {
             };
         }
         if let (Kind::Weighted, QueueOwner::Kernel(_)) = (kind, owner) {
-            let message = "weighted classes go with `dataplane = \"user\"`: use strict priority, or \
-                           the weights of bundles";
+            let message = "weighted classes go with `dataplane = \"user\"`: use strict priority, \
+                           or the weights of bundles";
             return Err(source.error_at(span, key, message));
         }
         let few = match kind {

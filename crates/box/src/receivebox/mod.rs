@@ -24,7 +24,9 @@ use forebay_wire::feedback::{
 use forebay_wire::{EpochSize, FingerprintKey};
 
 use crate::Error;
-use crate::channel::{Channel, Datagram, Endpoint, Incoming, Move, Undelivered, packet_length};
+use crate::channel::{
+    ByAddress, Channel, Datagram, Endpoint, Incoming, Move, Undelivered, packet_length,
+};
 use crate::config::{PeerConfig, ReceiveboxConfig};
 use crate::diagnosis::{Diagnosis, End, Hint};
 use crate::handover::{self, Handed, HandedReceive, Successor};
@@ -515,7 +517,7 @@ struct Peers {
     /// The numbers of each id: two sendboxes may use one id, and their keys distinguish them.
     by_id: HashMap<BundleId, Vec<usize>>,
     /// The bundles of each sendbox.
-    by_address: HashMap<SocketAddr, Vec<usize>>,
+    by_address: ByAddress,
     /// What each of them receives.
     shares: Shares,
     counted_at: Nanos,
@@ -524,7 +526,7 @@ struct Peers {
 impl Peers {
     fn new(configs: Vec<PeerConfig>, now: Nanos) -> Self {
         let all = Slots::new(configs.into_iter().map(|config| Peer::new(config, now)));
-        let (by_id, by_address) = (HashMap::new(), HashMap::new());
+        let (by_id, by_address) = (HashMap::new(), ByAddress::default());
         let shares = Shares::new(all.len());
         let mut peers = Self { shares, all, by_id, by_address, counted_at: Nanos::ZERO };
         peers.index();
@@ -541,14 +543,16 @@ impl Peers {
                 self.by_id.entry(id).or_default().push(number);
             }
             if let Some(address) = endpoint.current() {
-                self.by_address.entry(address).or_default().push(number);
+                self.by_address.add(number, address);
             }
         }
     }
 
     /// Finds the bundle of this number at another address, and says why that is.
-    fn on_moved(&mut self, number: usize, Move { from, to, is_said }: Move, why: &str) {
+    fn on_moved(&mut self, number: usize, moved: Move, why: &str) {
         let Some(peer) = self.all.get_mut(number) else { return };
+        self.by_address.on_moved(number, moved);
+        let Move { from, to, is_said } = moved;
         peer.diagnosis.on_moved(to);
         let name = &peer.config.name;
         match from {
@@ -558,15 +562,6 @@ impl Peers {
             None if is_said => tracing::info!("bundle {name}: the sendbox is at {to}{why}"),
             _ => {}
         }
-        if let Some(from) = from
-            && let Some(there) = self.by_address.get_mut(&from)
-        {
-            there.retain(|other| *other != number);
-            if there.is_empty() {
-                self.by_address.remove(&from);
-            }
-        }
-        self.by_address.entry(to).or_default().push(number);
     }
 
     /// Reads what each bundle has received by `now`, if that is due.
@@ -692,7 +687,7 @@ impl Peers {
 
     /// Gives a hint to the bundles whose sendbox is at `address`.
     fn hint(&mut self, now: Nanos, address: SocketAddr, hint: Hint) {
-        for &number in self.by_address.get(&address).into_iter().flatten() {
+        for &number in self.by_address.at(address) {
             if let Some(peer) = self.all.get_mut(number) {
                 peer.diagnosis.on_hint(now, hint);
             }

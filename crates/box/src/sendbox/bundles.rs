@@ -15,7 +15,7 @@ use forebay_wire::feedback::{BundleId, is_for_receivebox};
 use super::bundle::{ControlledBundle, Heard, QueueTotals};
 use super::logs::Logs;
 use crate::Error;
-use crate::channel::{Channel, Datagram, Incoming, Move, Undelivered};
+use crate::channel::{ByAddress, Channel, Datagram, Incoming, Undelivered};
 use crate::config::BundleConfig;
 use crate::diagnosis::Hint;
 use crate::handover::Handed;
@@ -32,7 +32,7 @@ pub(super) struct Bundles {
     /// The bundles of each id. Ids that are derived from keys may be equal.
     by_id: HashMap<BundleId, Vec<usize>>,
     /// The bundles of each receivebox.
-    by_address: HashMap<SocketAddr, Vec<usize>>,
+    by_address: ByAddress,
     /// What has arrived of each bundle.
     shares: Shares,
     /// The channel to the receiveboxes; `None` without bundles.
@@ -62,7 +62,7 @@ impl Bundles {
             list,
             header,
             by_id: HashMap::new(),
-            by_address: HashMap::new(),
+            by_address: ByAddress::default(),
             channel,
         };
         bundles.index();
@@ -122,22 +122,9 @@ impl Bundles {
                 self.by_id.entry(id).or_default().push(number);
             }
             if let Some(address) = bundle.receivebox() {
-                self.by_address.entry(address).or_default().push(number);
+                self.by_address.add(number, address);
             }
         }
-    }
-
-    /// Finds the bundle of this number at another address.
-    fn on_moved(&mut self, number: usize, Move { from, to, .. }: Move) {
-        if let Some(from) = from
-            && let Some(there) = self.by_address.get_mut(&from)
-        {
-            there.retain(|other| *other != number);
-            if there.is_empty() {
-                self.by_address.remove(&from);
-            }
-        }
-        self.by_address.entry(to).or_default().push(number);
     }
 
     /// Follows the other site of the bundle `name`, whose sendbox is at this address.
@@ -146,7 +133,7 @@ impl Bundles {
         let moved = found.find_map(|(number, bundle)| Some((number, bundle.follow(now, to)?)));
         drop(found);
         if let Some((number, moved)) = moved {
-            self.on_moved(number, moved);
+            self.by_address.on_moved(number, moved);
         }
     }
 
@@ -162,7 +149,7 @@ impl Bundles {
                 && bundle.config().receivebox.name() == Some(name)
                 && let Some(moved) = bundle.on_resolved(now, name, to)
             {
-                self.on_moved(number, moved);
+                self.by_address.on_moved(number, moved);
             }
         }
     }
@@ -247,8 +234,7 @@ impl Bundles {
                         let bundle = list.get_mut(number)?;
                         // Those towards the same receivebox are in its feedback.
                         let address = bundle.receivebox();
-                        let same = address.and_then(|at| by_address.get(&at));
-                        let same = same.map_or(&[][..], |bundles| bundles);
+                        let same = address.map_or(&[][..], |at| by_address.at(at));
                         let heard = bundle.on_message(datagram, channel, |arrived| {
                             shares.on_total(came, number, arrived);
                             shares.beside(same)
@@ -259,7 +245,7 @@ impl Bundles {
                         }
                     });
                     let (number, moved) = heard?;
-                    self.on_moved(number, moved?);
+                    self.by_address.on_moved(number, moved?);
                     return self.list.get(number).map(ControlledBundle::name);
                 }
                 None => {
@@ -274,7 +260,7 @@ impl Bundles {
 
     /// Gives a hint to the bundles whose receivebox is at `address`.
     fn hint(&mut self, now: Nanos, address: SocketAddr, hint: Hint) {
-        for &number in self.by_address.get(&address).into_iter().flatten() {
+        for &number in self.by_address.at(address) {
             if let Some(bundle) = self.list.get_mut(number) {
                 bundle.on_hint(now, hint);
             }

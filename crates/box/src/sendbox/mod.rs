@@ -41,7 +41,7 @@ use crate::signals::Signals;
 /// The time between two settings of a bundle's rate (Bundler section 6.2).
 const TICK: Nanos = Nanos::from_millis(10);
 
-/// The longest time between two looks at whether the programs are loaded.
+/// How often the loop that sends feedback checks whether the programs are loaded.
 const SHORT_WAIT: Nanos = Nanos::from_millis(2);
 
 /// Runs a sendbox until SIGTERM or SIGINT. SIGHUP reads `file`, which `config` is from, again.

@@ -128,8 +128,8 @@ fn an_upgrade_keeps_queues_rates_and_sessions_over_the_kernels_queues() {
             assert!((15.0..25.0).contains(&class.mbps), "{} Mbit/s", class.mbps);
         }
         eprintln!(
-            "{end:?}: the new process was ready {took:.1?} after the end of the old began; the head \
-             had no feedback for {silence:.1?} at most"
+            "{end:?}: the new process was ready {took:.1?} after the end of the old began; the \
+             head had no feedback for {silence:.1?} at most"
         );
         transfers.go_on();
     }
@@ -138,8 +138,8 @@ fn an_upgrade_keeps_queues_rates_and_sessions_over_the_kernels_queues() {
     let unlimited = pair.sites.unlimited() - unlimited;
     let passed = probe.end();
     eprintln!(
-        "kernel: three upgrades, {stall:.1?} at most in a transfer ({before:.1?} before), {dropped} \
-         packets dropped, {unlimited} passed without a class, {} datagrams lost",
+        "kernel: three upgrades, {stall:.1?} at most in a transfer ({before:.1?} before), \
+         {dropped} packets dropped, {unlimited} passed without a class, {} datagrams lost",
         passed.lost()
     );
     transfers.go_on();

@@ -296,8 +296,8 @@ impl Check<'_> {
         };
         let policy = |queue: Queue, policy: Range<usize>, limit: Range<usize>, key: &str| {
             if !queue.kind.is_policy() {
-                let what = "no policy of the boxes: they have fifo, sfq, fq_codel, pie, dualpi2, strict and weighted, and \
-                            over the kernel's queues cake";
+                let what = "no policy of the boxes: they have fifo, sfq, fq_codel, pie, \
+                            dualpi2, strict and weighted, and over the kernel's queues cake";
                 return Err(self.0.error_at(policy, format!("{key}.policy"), what));
             }
             self.fits(queue, path, limit, &format!("{key}.limit"))
