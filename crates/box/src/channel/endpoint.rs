@@ -8,6 +8,10 @@ use forebay_units::Nanos;
 /// its messages from another address each time.
 const QUIET: Nanos = Nanos::from_secs(10);
 
+/// The time for which messages from a place that a changed file has left move nothing. The other
+/// box learns of the change by a message to its new address, and answers there from then on.
+const SETTLING: Nanos = Nanos::from_secs(5);
+
 /// The place of the other box of a bundle.
 #[derive(Debug)]
 pub(crate) struct Endpoint {
@@ -15,6 +19,8 @@ pub(crate) struct Endpoint {
     configured: Option<SocketAddr>,
     /// The address to which messages go.
     current: Option<SocketAddr>,
+    /// The place that a changed file has left, and until when it is not followed there.
+    left: Option<(SocketAddr, Nanos)>,
     /// The number of times that the box was followed to another address.
     moves: u64,
     /// The time before which no further move is logged.
@@ -35,7 +41,14 @@ pub(crate) struct Move {
 impl Endpoint {
     /// Begins with the address of the configuration.
     pub(crate) fn new(configured: Option<SocketAddr>) -> Self {
-        Self { configured, current: configured, moves: 0, quiet_until: Nanos::ZERO }
+        Self { configured, current: configured, left: None, moves: 0, quiet_until: Nanos::ZERO }
+    }
+
+    /// Begins with the address of a configuration that has changed. Messages that are still on the
+    /// way from the former place do not lead back to it.
+    pub(crate) fn changed(&self, now: Nanos, configured: Option<SocketAddr>) -> Self {
+        let left = configured.and(self.current).map(|address| (address, now + SETTLING));
+        Self { left, ..Self::new(configured) }
     }
 
     /// Begins with the address that another process has used, if it had the same configuration.
@@ -61,7 +74,8 @@ impl Endpoint {
 
     /// Notes that a fresh message of the box came from `from`.
     pub(crate) fn follow(&mut self, now: Nanos, from: SocketAddr) -> Option<Move> {
-        if self.current == Some(from) {
+        let is_left = self.left.is_some_and(|(left, until)| left == from && now < until);
+        if self.current == Some(from) || is_left {
             return None;
         }
         let is_said = now >= self.quiet_until;
@@ -109,6 +123,21 @@ mod tests {
             assert_eq!(place.elsewhere(), Some(first).filter(|first| *first != to));
             before = to;
         }
+    }
+
+    #[test]
+    fn messages_from_before_a_change_of_the_file_do_not_lead_back() {
+        let [old, new, third] =
+            ["192.0.2.1:28316", "[2001:db8::1]:28316", "192.0.2.9:1024"].map(at);
+        let mut place = Endpoint::new(Some(old)).changed(SECOND, Some(new));
+        assert_eq!(place.current(), Some(new));
+        assert_eq!(place.follow(SECOND * 6 - Nanos(1), old), None);
+        assert_eq!(place.follow(SECOND * 6, old).map(|m| m.to), Some(old), "it is still there");
+        // Other places are followed at once, and a file without an address leaves none.
+        let mut place = Endpoint::new(Some(old)).changed(SECOND, Some(new));
+        assert_eq!(place.follow(SECOND, third).map(|m| m.to), Some(third));
+        let mut place = Endpoint::new(Some(old)).changed(SECOND, None);
+        assert_eq!(place.follow(SECOND, old).map(|m| m.to), Some(old));
     }
 
     #[test]

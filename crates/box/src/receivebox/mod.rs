@@ -355,7 +355,7 @@ impl Receivebox {
                         });
                     }
                     if parts.address {
-                        peer.endpoint = Endpoint::new(config.sendbox.found());
+                        peer.endpoint = peer.endpoint.changed(now, config.sendbox.found());
                         let place = peer.endpoint.current();
                         peer.diagnosis = Diagnosis::new(End::Receivebox, place, now);
                     }

@@ -216,7 +216,7 @@ impl ControlledBundle {
             });
         }
         if parts.address {
-            self.endpoint = Endpoint::new(config.receivebox.found());
+            self.endpoint = self.endpoint.changed(now, config.receivebox.found());
             self.diagnosis = Diagnosis::new(End::Sendbox, self.endpoint.current(), now);
         }
         if parts.policy {

@@ -5,6 +5,7 @@
 
 mod bundles;
 mod capture;
+mod classes;
 #[path = "../common/mod.rs"]
 mod common;
 mod delayed;

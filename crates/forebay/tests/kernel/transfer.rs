@@ -92,6 +92,11 @@ impl Transfers {
         self.stalls.take()
     }
 
+    /// Returns the bytes that all of them have received.
+    pub(crate) fn received(&self) -> u64 {
+        self.all.iter().map(|transfer| transfer.received.load(Ordering::Relaxed)).sum()
+    }
+
     /// Waits until each connection has received more data.
     pub(crate) fn go_on(&self) {
         let received = || self.all.iter().map(|t| t.received.load(Ordering::Relaxed));

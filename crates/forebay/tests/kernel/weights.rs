@@ -9,22 +9,23 @@ use crate::sites::{PROGRAM, Process, until};
 use crate::transfer::Transfers;
 
 /// The addresses of the peers' hosts.
-const HOSTS: [&str; 5] = ["10.9.9.11", "10.9.9.12", "10.9.9.13", "10.9.9.14", "10.9.9.15"];
+pub(crate) const HOSTS: [&str; 5] =
+    ["10.9.9.11", "10.9.9.12", "10.9.9.13", "10.9.9.14", "10.9.9.15"];
 /// The bytes of all bundles in a measurement, about ten seconds of the common limit. A super-packet
 /// of 64 KiB is 2.5 % of what the least of 15 parts sends in it.
 const MEASURED: u64 = 40_000_000;
 
 /// Hosts of a site, its box, and the hosts of all peers.
-struct Net {
-    from: Namespace,
-    router: Namespace,
-    to: Namespace,
-    dir: Dir,
+pub(crate) struct Net {
+    pub(crate) from: Namespace,
+    pub(crate) router: Namespace,
+    pub(crate) to: Namespace,
+    pub(crate) dir: Dir,
 }
 
 impl Net {
     /// Without `routed`, the box is a wire between two ports.
-    fn new(name: &str, routed: bool) -> Self {
+    pub(crate) fn new(name: &str, routed: bool) -> Self {
         let id = std::process::id();
         let [from, router, to] =
             ["a", "r", "b"].map(|n| Namespace::new(format!("fb-{name}{id}-{n}")));
@@ -76,7 +77,7 @@ impl Net {
         self.dir.file("box.toml", &text, 0o644).display().to_string()
     }
 
-    fn ask(&self, command: &str) -> String {
+    pub(crate) fn ask(&self, command: &str) -> String {
         run(&format!("ip netns exec {} {PROGRAM} {command}", self.router.0))
     }
 

@@ -1,0 +1,134 @@
+//! Three weighted classes of one bundle in user space, and changes of their shares while their
+//! queues are full.
+
+use forebay_records::Status;
+
+use crate::namespace::has_root;
+use crate::sites::{PROGRAM, Process, until};
+use crate::transfer::Transfers;
+use crate::weights::{HOSTS, Net};
+
+/// The bytes of all classes in a measurement, about ten seconds of the rate.
+const MEASURED: u64 = 30_000_000;
+/// The bundle's rate in Mbit/s.
+const RATE: f64 = 24.0;
+
+/// The keys of the shares of the three classes.
+type Shares = [&'static str; 3];
+
+/// A sendbox whose bundle has three classes, and their traffic.
+struct Classes<'a> {
+    net: &'a Net,
+    traffic: Vec<Transfers>,
+}
+
+impl Classes<'_> {
+    /// Writes the file. A class is known by its host, and the last one takes the rest.
+    fn write(&self, shares: Shares) -> String {
+        let prefixes: Vec<String> = HOSTS[..3].iter().map(|host| format!("{host}/32")).collect();
+        let mut text = format!(
+            "[sendbox]\ninside = \"fb-in\"\noutside = \"fb-out\"\nlisten = \"10.9.9.1:28316\"\n\
+             [[bundle]]\nname = \"p\"\nid = 1\nreceivebox = \"{}:28316\"\n\
+             prefixes = {prefixes:?}\nkey_file = \"1.key\"\nceil = \"{RATE} Mbit/s\"\n\
+             policy = \"weighted\"\n",
+            HOSTS[0]
+        );
+        for (class, (prefix, keys)) in prefixes.iter().zip(shares).enumerate() {
+            let lists =
+                if class < 2 { format!("prefixes = [\"{prefix}\"]\n") } else { String::new() };
+            text += &format!(
+                "[[bundle.class]]\nname = \"c{class}\"\n{lists}policy = \"fifo\"\n{keys}\n"
+            );
+        }
+        self.net.dir.file("box.toml", &text, 0o644).display().to_string()
+    }
+
+    /// Waits until all classes together have received `bytes` more, and returns what each did.
+    fn received_within(&self, bytes: u64) -> Vec<u64> {
+        let received = || self.traffic.iter().map(Transfers::received);
+        let before: Vec<u64> = received().collect();
+        let mut each = Vec::new();
+        until("the classes send", || {
+            each = received().zip(&before).map(|(now, then)| now - then).collect();
+            each.iter().sum::<u64>() >= bytes
+        });
+        each
+    }
+
+    /// Returns the rate of each class in Mbit/s, as parts of the bundle's, which is full.
+    fn rates(&self) -> Vec<f64> {
+        // The queues fill, or adjust to other shares.
+        self.received_within(MEASURED / 6);
+        let each = self.received_within(MEASURED);
+        let total = each.iter().sum::<u64>() as f64;
+        each.iter().map(|bytes| *bytes as f64 / total * RATE).collect()
+    }
+
+    /// Checks that the classes have these rates in Mbit/s, within 3 %.
+    fn check(&self, what: &str, wanted: [f64; 3]) -> Vec<f64> {
+        let rates = self.rates();
+        let ratios: Vec<f64> = rates.iter().zip(wanted).map(|(rate, w)| rate / w).collect();
+        eprintln!("{what}: rates {rates:.3?} Mbit/s, of those wanted {ratios:.4?}");
+        assert!(ratios.iter().all(|r| (r - 1.0).abs() < 0.03), "{what}: {ratios:?}");
+        rates
+    }
+
+    fn status(&self) -> Status {
+        let mut all: Vec<Status> = serde_json::from_str(&self.net.ask("status --json")).unwrap();
+        assert_eq!(all.len(), 1);
+        all.remove(0)
+    }
+
+    fn reload(&self, shares: Shares) -> String {
+        self.write(shares);
+        self.net.ask("reload")
+    }
+}
+
+#[test]
+fn weighted_classes_have_their_shares_in_user_space() {
+    if !has_root() {
+        return;
+    }
+    let net = &Net::new("uc", false);
+    let mut classes = Classes { net, traffic: Vec::new() };
+    let file = classes.write(["weight = 1", "weight = 2", "weight = 3"]);
+    let valid = net.ask(&format!("check {file}"));
+    assert!(valid.contains("valid"), "{valid}");
+    let log = net.dir.0.join("log");
+    let mut process = Process::start(&net.router, &["sendbox", "--config", &file], "", &log);
+    let traffic = HOSTS[..3].iter().map(|host| Transfers::between(&net.from, &net.to, host, 3));
+    classes.traffic = traffic.collect();
+    classes.check("weights 1, 2, 3", [4.0, 8.0, 12.0]);
+    let said = classes.reload(["weight = 3", "weight = 2", "weight = 1"]);
+    for text in ["class c0 weight 1 to 3", "class c2 weight 3 to 1"] {
+        assert!(said.contains(text), "{text}: {said}");
+    }
+    classes.check("weights 3, 2, 1", [12.0, 8.0, 4.0]);
+    // Twelve are guaranteed. Of the other twelve, the ceiling leaves nine for weights 1 and 2.
+    let said =
+        classes.reload(["rate = \"12 Mbit/s\"", "weight = 9\nceil = \"3 Mbit/s\"", "weight = 2"]);
+    assert!(said.contains("class c1 ceil none to 3.000 Mbit/s"), "{said}");
+    let rates = classes.check("a guarantee and a ceiling", [15.0, 3.0, 6.0]);
+    assert!(rates[1] <= 3.0 * 1.01, "the ceiling: {rates:?}");
+    // Guarantees above the bundle's rate are refused, and nothing changes.
+    classes.write(["rate = \"12 Mbit/s\"", "rate = \"13 Mbit/s\"", "weight = 2"]);
+    let refused = std::process::Command::new("ip")
+        .args(["netns", "exec", &net.router.0, PROGRAM, "reload"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success() && said.contains("add up to 25.000 Mbit/s"), "{refused:?}");
+    classes.traffic.iter().for_each(Transfers::go_on);
+    let status = classes.status();
+    assert_eq!(status.sends[0].dropped, Some(0), "no change lost a packet");
+    if let Some(waits) = &status.sends[0].waits {
+        let names: Vec<&str> = waits.classes.iter().map(|class| class.name.as_str()).collect();
+        assert_eq!(names, ["c0", "c1", "c2"]);
+    }
+    // Without the box no packet passes the wire over AF_PACKET.
+    classes.traffic.drain(..).for_each(|transfers| {
+        transfers.end();
+    });
+    process.signal(libc::SIGTERM);
+}
