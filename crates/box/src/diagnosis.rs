@@ -1,10 +1,11 @@
 //! Watches the exchange between the two boxes of a bundle, and says what is wrong with it.
 //!
 //! A [`Diagnosis`] gets what one end sees, and returns lines for its log: the first within two
-//! seconds of the start or seven of a change, another every minute while the trouble lasts, and one
-//! when it is over. It does no IO.
+//! seconds of the start or seven of a change, another when the reason is known or differs, one every
+//! minute while the trouble lasts, and one when it is over. It does no IO.
 
 use std::fmt;
+use std::mem::{Discriminant, discriminant};
 use std::net::SocketAddr;
 
 use forebay_units::Nanos;
@@ -47,7 +48,18 @@ pub(crate) enum Hint {
     Undelivered(i32),
 }
 
+/// What makes two hints different reasons, wherever they came from.
+type Reason = (Discriminant<Hint>, Option<Discriminant<ReceiveError>>);
+
 impl Hint {
+    fn reason(&self) -> Reason {
+        let why = match self {
+            Self::Refused { why, .. } => Some(discriminant(why)),
+            Self::OtherBundle(_) | Self::Undelivered(_) => None,
+        };
+        (discriminant(self), why)
+    }
+
     /// Returns the hint of a message that was refused; `None` if that is no sign of a mistake, as
     /// with a message that was repeated.
     pub(crate) fn refused(from: SocketAddr, why: ReceiveError) -> Option<Self> {
@@ -98,7 +110,18 @@ pub(crate) struct Diagnosis {
     counted: Option<Counted>,
     astray: Stall,
     unrecognized: Stall,
-    said: Option<(Trouble, Nanos)>,
+    said: Option<Said>,
+}
+
+/// The last line about a trouble.
+#[derive(Clone, Copy)]
+struct Said {
+    trouble: Trouble,
+    at: Nanos,
+    /// The reason that the line gave for a silence.
+    reason: Option<Reason>,
+    /// The reason has changed since the trouble began.
+    is_corrected: bool,
 }
 
 /// What the receivebox has counted, and what the sendbox had sent when that last changed.
@@ -193,31 +216,46 @@ impl Diagnosis {
     /// Returns the line to log at `now`.
     pub(crate) fn poll(&mut self, now: Nanos) -> Option<Line> {
         let trouble = self.trouble(now);
-        let Some((said, at)) = self.said else {
-            let trouble = trouble?;
-            self.said = Some((trouble, now));
-            return Some(Line::Trouble(self.text(trouble, now)));
+        let Some(said) = self.said else {
+            return Some(self.say(trouble?, now, false));
         };
         let Some(trouble) = trouble else {
             self.said = None;
             return Some(Line::Over);
         };
+        let at = said.at;
         let is_fresh = match trouble {
             Trouble::Silent => true,
             Trouble::Astray => self.astray.grew_at > at,
             Trouble::Unrecognized => self.unrecognized.grew_at > at,
         };
-        let pause = if trouble == said { REPEAT } else { CHANGE };
+        let is_same = trouble == said.trouble;
+        let is_corrected = is_same && trouble == Trouble::Silent && self.reason() != said.reason;
+        let pause = match (is_same, is_corrected) {
+            // A box that starts first finds nobody there at first. What is wrong with the other
+            // box shows when that has started.
+            (_, true) if !said.is_corrected => Nanos::ZERO,
+            (_, true) | (false, _) => CHANGE,
+            (true, false) => REPEAT,
+        };
         if !is_fresh || now.saturating_sub(at) < pause {
             return None;
         }
-        self.said = Some((trouble, now));
-        Some(Line::Trouble(self.text(trouble, now)))
+        Some(self.say(trouble, now, is_same && (said.is_corrected || is_corrected)))
+    }
+
+    fn say(&mut self, trouble: Trouble, now: Nanos, is_corrected: bool) -> Line {
+        self.said = Some(Said { trouble, at: now, reason: self.reason(), is_corrected });
+        Line::Trouble(self.text(trouble, now))
+    }
+
+    fn reason(&self) -> Option<Reason> {
+        self.hint.map(|(_, hint)| hint.reason())
     }
 
     /// Returns the trouble that was said last, with its present figures; `None` if it is over.
     pub(crate) fn current(&self, now: Nanos) -> Option<String> {
-        self.said.map(|(trouble, _)| self.text(trouble, now))
+        self.said.map(|said| self.text(said.trouble, now))
     }
 
     /// Returns the time of the last authentic message; `None` before the first.

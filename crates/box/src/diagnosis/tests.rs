@@ -93,6 +93,25 @@ fn a_refused_message_is_the_reason_of_a_silence() {
 }
 
 #[test]
+fn a_reason_that_shows_later_is_said_at_once_and_after_that_every_ten_seconds_at_most() {
+    let refused = |why| Hint::Refused { from: peer(), why };
+    let mut diagnosis = Diagnosis::new(End::Receivebox, Some(peer()), Nanos::ZERO);
+    let said = lines(&mut diagnosis, 0..30_000, |d, ms| {
+        let hint = match ms {
+            // The sendbox starts after two seconds, and has another key.
+            0..2000 => Hint::Undelivered(libc::ECONNREFUSED),
+            2000..5000 => refused(ReceiveError::Tag),
+            // Somebody makes reasons up.
+            _ if ms % 20 == 0 => refused(ReceiveError::Version(3)),
+            _ => refused(ReceiveError::Tag),
+        };
+        d.on_hint(MS * ms, hint);
+    });
+    assert_eq!(times(&said), [1500, 2000, 12_000, 22_010]);
+    assert!(said[1].1.contains("wrong tag"), "{said:?}");
+}
+
+#[test]
 fn each_hint_has_its_words() {
     for (hint, expected) in [
         (Hint::OtherBundle(BundleId(7)), "its messages are for bundle 7, which is not here"),
