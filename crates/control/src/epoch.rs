@@ -14,14 +14,15 @@ const LONGEST: f64 = 0.1;
 const HYSTERESIS: f64 = 1.2;
 /// The same for the feedback budget. It is smaller, since full-size frames need 62.1 of 64.
 const BUDGET_HYSTERESIS: f64 = 1.02;
-/// How long N stays after a change, except when the feedback budget asks for more.
+/// How long N stays after a change, except when the feedback budget asks for more. It falls again
+/// after a minimum RTT, if that is shorter, since a load may have begun.
 const DWELL: Nanos = Nanos::from_millis(250);
 /// The shortest time after which an announcement is repeated; normally it is a round-trip time.
 const RESEND_FLOOR: Nanos = Nanos::from_millis(50);
 /// The longest time between announcements. The receivebox may be down for days.
 const RESEND_CEILING: Nanos = Nanos::from_secs(1);
-/// The feedback budget applies from this many packets on, or from the first round-trip time if that
-/// is earlier. Until then the small initial size gives a new bundle its first samples quickly.
+/// The feedback budget applies from this many packets on, or from the first measurement if that is
+/// earlier. Until then the small initial size gives a new bundle its first samples quickly.
 const BUDGET_AFTER: u64 = 512;
 /// Boundaries need not lie closer together than this, however short the path is.
 const LEAST_APART: Nanos = Nanos::from_millis(5);
@@ -36,6 +37,8 @@ pub(crate) struct EpochInput {
     pub(crate) packet: Bytes,
     /// Number of packets sent since the start.
     pub(crate) packets: u64,
+    /// Whether there have been the two samples that a measurement takes.
+    pub(crate) is_measured: bool,
 }
 
 /// A change of the epoch size, as events report it.
@@ -124,15 +127,18 @@ impl Epoch {
         let most = self.at_share(self.config.most_overhead.max(self.config.overhead), input);
         let apart = LEAST_APART.as_secs_f64() * packets_per_second(input);
         let least = budget.min(wanted.max(most).max(apart));
-        let heed_budget = input.min_rtt.is_some() || input.packets >= BUDGET_AFTER;
+        let heed_budget = input.is_measured || input.packets >= BUDGET_AFTER;
         let size = f64::from(self.size);
         let over_budget = heed_budget && least > size;
-        let settled = self.changed_at.is_none_or(|t| now.saturating_sub(t) >= DWELL);
+        let has_kept = |time| self.changed_at.is_none_or(|t| now.saturating_sub(t) >= time);
+        let may_grow = has_kept(DWELL);
+        let may_fall = has_kept(input.min_rtt.unwrap_or(DWELL).min(DWELL));
         let too_small = wanted >= 2.0 * size * HYSTERESIS;
         let too_large = wanted < size / HYSTERESIS && least * BUDGET_HYSTERESIS <= size / 2.0
             // A bundle that stopped has no rate to adapt to.
             && input.send_rate > Rate::ZERO;
-        let due = over_budget || (settled && heed_budget && (too_small || too_large));
+        let due = over_budget
+            || heed_budget && (may_grow && too_small || may_fall && too_large);
         let to = if due { self.rounded(wanted, least) } else { self.size };
         if to == self.size {
             return None;
@@ -212,6 +218,7 @@ mod tests {
             send_rate: Rate::from_mbps(mbps),
             packet: Bytes(packet),
             packets: 10_000,
+            is_measured: true,
         }
     }
 
@@ -314,12 +321,31 @@ mod tests {
     #[test]
     fn the_size_starts_small_until_measured_or_five_hundred_packets() {
         let mut epoch = Epoch::new(EpochConfig::default(), Nanos::ZERO);
-        let young = EpochInput { min_rtt: None, packets: 100, ..input(96, 0, 1514) };
+        let young =
+            EpochInput { min_rtt: None, packets: 100, is_measured: false, ..input(96, 0, 1514) };
         assert_eq!(epoch.on_tick(MS * 10, &young), None);
         assert_eq!(epoch.size(), 16);
         let unmeasured = EpochInput { packets: 512, ..young };
         let change = epoch.on_tick(MS * 20, &unmeasured).unwrap();
         assert_eq!((change.from, change.to, change.wanted, change.least), (16, 64, 16, 62));
+    }
+
+    #[test]
+    fn a_size_for_small_packets_goes_within_round_trips_when_a_load_begins() {
+        let mut epoch = Epoch::new(EpochConfig::default(), Nanos::ZERO);
+        let thin = input(1, 40, 82);
+        (1..100).for_each(|tick| drop(epoch.on_tick(MS * (tick * 10), &thin)));
+        // 94 / (0.001 x 82) = 1146.
+        assert_eq!(epoch.size(), 2048);
+        let sizes: Vec<_> = [1000, 1010, 1040, 1080]
+            .map(|ms| {
+                // The mean length grows with the load.
+                let packet = if ms < 1040 { 500 } else { 1514 };
+                epoch.on_tick(MS * ms, &input(1, 40, packet));
+                epoch.size()
+            })
+            .into();
+        assert_eq!(sizes, [256, 256, 64, 64]);
     }
 
     #[test]

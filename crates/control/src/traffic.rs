@@ -7,6 +7,9 @@ use crate::sent::SentHistory;
 
 /// Number of packets over which the mean packet length is smoothed.
 const PACKETS: f64 = 1024.0;
+/// The same, counted in bytes as a multiple of the mean length: a load of full packets shows in the
+/// mean at once, although small packets came before it.
+const LOAD: f64 = 256.0;
 /// Time over which the mean packet length is smoothed if it has fewer packets. Only ticks with
 /// packets count. The first packets may be handshakes, so the mean must not depend on them for
 /// long.
@@ -90,7 +93,8 @@ impl Traffic {
         }
         if packets > 0.0 {
             let first = self.mean_packet == 0.0;
-            let share = (packets / PACKETS).max(elapsed / SPAN.as_secs_f64());
+            let loads = bytes / (LOAD * self.mean_packet.max(1.0));
+            let share = (packets / PACKETS).max(elapsed / SPAN.as_secs_f64()).max(loads);
             let weight = if first { 1.0 } else { share.min(0.5) };
             self.mean_packet += (bytes / packets - self.mean_packet) * weight;
         }

@@ -86,6 +86,7 @@ impl ControlLoop {
                 send_rate: self.traffic.rate(),
                 packet: self.traffic.mean_packet(),
                 packets: self.traffic.packets(),
+                is_measured: self.estimator.rates().is_some(),
             },
         );
         if let Some(c) = change {

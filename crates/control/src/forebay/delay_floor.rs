@@ -23,9 +23,10 @@ const LULL: f64 = 0.25;
 /// Seconds in which the floor falls to a third unless it is confirmed: about the window of the
 /// minimum RTT.
 const FORGET: f64 = 10.0;
-/// Seconds in which the highest receive rate falls to a third. A bundle that now shares the
-/// bottleneck must not take the other's queue for noise.
-const REMEMBER: f64 = 4.0;
+/// Rounds in which the highest receive rate falls to a third, and the least number of seconds. A
+/// bundle that now shares the bottleneck must not take the other's queue for noise.
+const REMEMBER: f64 = 10.0;
+const REMEMBER_LEAST: f64 = 1.0;
 
 /// The part of the delay above the minimum RTT that is not a queue.
 ///
@@ -77,7 +78,8 @@ impl DelayFloor {
         let fresh =
             Trial { served: s.receive, delay: s.delay, newer: s.delay, idle: 0.0, lasted: 0.0 };
         let trial = self.trial.get_or_insert(fresh);
-        trial.served = (trial.served - trial.served * s.share_of(REMEMBER)).max(s.receive);
+        let remember = s.share_of((REMEMBER * s.round).max(REMEMBER_LEAST));
+        trial.served = (trial.served - trial.served * remember).max(s.receive);
         let forget = s.share_of(ROUNDS * s.round);
         if !bound || s.queue <= CLEAR * wanted {
             trial.idle -= trial.idle * forget * LULL;

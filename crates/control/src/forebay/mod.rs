@@ -26,6 +26,7 @@
 //! | | delay that stays when less is sent than the bottleneck served is not a queue (`delay_floor`) | milliseconds of jitter would cause ever lower rates: both laws are in equilibrium where the packets to keep take as long as the jitter |
 //! | | a rate counts only while the bundle used all of its rate and its packets waited | bursts of traffic that does not fill the path also wait for a moment |
 //! | | a window that the traffic does not fill neither grows nor shrinks | such a window is not validated, but its last value still holds (RFC 7661 section 4.3) |
+//! | slow start doubles the rate each round trip | it begins with what waits at the sendbox, grows by half a round trip, and pauses at the first sample that saw a queue | what is sent in the round trip before the first sign of a queue is the queue. Flows whose packets do not wait here are in a slow start of their own, and get twice what they use |
 //! | slow start ends when the target is exceeded | it ends when a queue has stood for a round; trains of packets give a first rate | bursts of small windows make a queue for a moment at far below the path's rate |
 //!
 //! Decision record 0014 has the alternatives and the figures.
@@ -70,6 +71,14 @@ const KEEP_BLIND: f64 = 0.8;
 const USED: f64 = 0.9;
 /// The rate of slow start, as a multiple of the rate that is used.
 const HEADROOM: f64 = 2.0;
+/// The bytes of slow start's first round: what a single new flow may send (RFC 6928 section 2).
+const INITIAL_WINDOW: f64 = 10.0 * 1500.0;
+/// The share of the bytes at the sendbox that may leave in a round of slow start.
+const WAITING: f64 = 0.25;
+/// The growth in slow start while packets wait: ln 1.5 a round.
+const SLOW_START: f64 = 0.405;
+/// The rate in slow start, as a multiple of what arrives, once the newest sample shows a queue.
+const CAUTION: f64 = 1.1;
 /// The first step of growth in packets: Copa's at Bundler's delta of 0.125. It is a search, so it
 /// does not depend on the target of the queue.
 const STEP: f64 = 8.0;
@@ -143,7 +152,11 @@ impl Forebay {
         None
     }
 
-    /// Doubles the rate every round until there has been a queue for a round.
+    /// Raises the rate until there has been a queue for a round.
+    ///
+    /// Nothing is known of the path's rate yet, and a queue shows a round after it began. So the
+    /// rate starts with what waits, which would be in the bottleneck's queue without a box, and
+    /// grows slowly enough that a round too much is a short queue.
     fn slow_start(&mut self, s: &TickInput) {
         let rate = s.train.max(s.receive);
         // At a low rate the packets to keep take long, but an eighth of the path is a queue anyway.
@@ -159,10 +172,17 @@ impl Forebay {
             self.phase = Phase::Hold;
             return;
         }
-        if s.backlogged && !stands && s.informed {
-            self.capacity += self.capacity * s.dt / s.round;
+        if !s.backlogged {
+            // The flows are in slow start themselves.
+            self.capacity = self.capacity.max(HEADROOM * s.used / s.base);
+        } else if s.informed && s.latest > SHOWS * threshold {
+            self.capacity = self.capacity.min(CAUTION * rate).max(s.receive);
+        } else if !stands {
+            let first = INITIAL_WINDOW.max(WAITING * s.waiting);
+            self.capacity = self.capacity.max(first / s.base);
+            self.capacity += self.capacity * SLOW_START * s.dt / s.base;
         }
-        self.capacity = self.capacity.max(HEADROOM * s.used / s.base).max(s.train);
+        self.capacity = self.capacity.max(s.train);
     }
 
     /// Updates the estimate and the phase after slow start.

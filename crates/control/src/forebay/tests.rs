@@ -161,19 +161,48 @@ fn the_window_does_not_grow_on_old_samples_or_with_loss() {
 }
 
 #[test]
-fn slow_start_doubles_a_round_and_leaves_room_for_the_traffic() {
+fn slow_start_leaves_room_for_traffic_that_limits_itself() {
     let mut controller = controller();
-    let m = Measurement { peak_sent: Bytes(50_000), ..quiet() };
+    let m = Measurement { peak_sent: Bytes(50_000), backlog: Bytes::ZERO, ..quiet() };
     controller.start(Rate::from_mbps(8), &m);
     assert_eq!(controller.phase(), Phase::SlowStart);
     // 50 kB in 50 ms are 8 Mbit/s.
     assert_eq!(controller.on_tick(&m), Rate::from_mbps(16));
-    for i in 1..=6 {
-        controller.on_tick(&Measurement { now: m.now + MS * (10 * i), ..m });
+    controller.on_tick(&Measurement { now: m.now + MS * 10, ..m });
+    assert_eq!(controller.capacity * 8e-6, 16.0);
+}
+
+#[test]
+fn slow_start_begins_with_a_window_and_grows_by_half_a_round_while_packets_wait() {
+    let started = |backlog| {
+        let mut controller = controller();
+        let m = Measurement { backlog: Bytes(backlog), ..quiet() };
+        controller.start(Rate::from_mbps(1), &m);
+        controller.on_tick(&m);
+        let first = controller.capacity * 8e-6;
+        for i in 1..=5 {
+            controller.on_tick(&Measurement { now: m.now + MS * (10 * i), ..m });
+        }
+        (first, controller.capacity * 8e-6 / first)
+    };
+    // Ten packets in 50 ms are 2.4 Mbit/s, and a quarter of 200 kB 8 Mbit/s.
+    for (backlog, expected) in [(1_000, 2.4), (200_000, 8.0)] {
+        let (first, grown) = started(backlog);
+        assert!((first / expected - 1.0).abs() < 1e-6, "{first} {expected}");
+        // 1.081^5 = 1.476 in a round of 50 ms.
+        assert!((grown - 1.476).abs() < 0.001, "{grown}");
     }
-    // (1 + 1/6)^6 = 2.52 in a round of 60 ms.
-    let grown = controller.capacity * 8e-6 / 16.0;
-    assert!((grown - 2.52).abs() < 0.01, "{grown}");
+}
+
+#[test]
+fn slow_start_does_not_go_on_once_a_sample_saw_a_queue() {
+    let mut controller = controller();
+    let arrives = Rate::from_mbps(20);
+    let m = Measurement { receive_rate: arrives, rtt: MS * 56, ..quiet() };
+    controller.start(arrives, &m);
+    controller.capacity = 10e6;
+    assert_eq!(controller.on_tick(&m), arrives.scaled(CAUTION));
+    assert_eq!(controller.phase(), Phase::SlowStart);
 }
 
 #[test]

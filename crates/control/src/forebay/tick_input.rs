@@ -50,6 +50,8 @@ pub(super) struct TickInput {
     pub(super) used: f64,
     /// Whether packets wait at the sendbox.
     pub(super) backlogged: bool,
+    /// The bytes that wait at the sendbox.
+    pub(super) waiting: f64,
     /// How long the rate has limited the bundle.
     pub(super) limited_for: f64,
     /// Whether the newest sample is younger than a round.
@@ -111,6 +113,7 @@ impl TickInput {
             noise: seconds(m.rtt_spread).clamp(noise, noise * NOISE_RANGE),
             used: m.peak_sent.as_f64(),
             backlogged: m.backlog > Bytes::ZERO,
+            waiting: m.backlog.as_f64(),
             limited_for: seconds(m.limited_for),
             informed: age < round,
             fresh: age <= (2.0 * interval).max(rtt / 4.0),
