@@ -16,7 +16,7 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _native {
     #[pymodule_export]
-    use crate::runs::{Runs, run};
+    use crate::runs::{Runs, load, run};
     #[pymodule_export]
     use crate::scenario::{describe, grid_errors, parse_axis, parse_setting, set_keys};
     #[pymodule_export]

@@ -1,14 +1,15 @@
 //! Runs in the simulator, without Python's lock and with a view to Ctrl-C.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use forebay_lab::analysis::Analysis;
 use forebay_lab::engine::{Engine, Interrupt, Job, Progress};
 use forebay_lab::results::Run;
+use forebay_lab::results::store::{self, StoreError};
 use forebay_lab::scenario::Points;
 use forebay_lab::sim_engine::Sim;
-use pyo3::exceptions::{PyKeyError, PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyKeyError, PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
 use crate::errors::{run_error, scenario_error};
@@ -93,6 +94,16 @@ pub(crate) fn run(
         cells: jobs.iter().map(|(cell, _)| *cell).collect(),
         traffics: jobs.iter().map(|(_, job)| names(job)).collect(),
     })
+}
+
+/// Reads the run that `lab run --out` stored in a file.
+#[pyfunction]
+pub(crate) fn load(py: Python<'_>, path: PathBuf) -> PyResult<Runs> {
+    let run = py.detach(|| store::load(&path)).map_err(|error| match error {
+        StoreError::Io { .. } => PyOSError::new_err(error.to_string()),
+        _ => PyValueError::new_err(error.to_string()),
+    })?;
+    Ok(Runs { runs: vec![run], cells: vec![0], traffics: vec![Vec::new()] })
 }
 
 /// Looks at signals during runs and calls the progress function.

@@ -1,10 +1,11 @@
 //! `forebay check`: recognises the kind of a configuration file and checks it.
 
+use std::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
 use forebay_box::config::{
-    Dataplane, LinkConfig, Method, ReceiveboxConfig, SendboxConfig, SiteConfig,
+    Dataplane, LinkConfig, Method, ReceiveboxConfig, SendboxConfig, SiteConfig, effective,
 };
 use forebay_box::{Error, sendbox};
 use forebay_config::{Configuration, load};
@@ -61,7 +62,8 @@ fn describe(file: &Path) -> Result<String, Error> {
         let config = SiteConfig::load(file)?;
         let peers = count(config.bundles.len(), "bundle");
         let what = format!("site that sends {peers} and receives {}", config.peers.len());
-        return with_kernel_queues(&config.into(), what);
+        let config = config.into();
+        return Ok(with_kernel_queues(&config, what)? + &shares(&config));
     }
     if outline.receivebox.is_some() {
         let config = ReceiveboxConfig::load(file)?;
@@ -88,9 +90,20 @@ fn describe(file: &Path) -> Result<String, Error> {
     let config = SendboxConfig::load(file)?;
     let what = format!("sendbox with {}", count(config.bundles.len(), "bundle"));
     if let Dataplane::User(ports) = &config.dataplane {
-        return Ok(format!("{what}; {}", at_death(ports.method)));
+        return Ok(format!("{what}; {}{}", at_death(ports.method), shares(&config)));
     }
-    with_kernel_queues(&config, what)
+    Ok(with_kernel_queues(&config, what)? + &shares(&config))
+}
+
+/// The lines that say what each bundle has of the common limit; none without one.
+fn shares(config: &SendboxConfig) -> String {
+    let Some(limit) = config.limit else { return String::new() };
+    let each: Vec<_> = config.bundles.iter().map(|bundle| bundle.share).collect();
+    let mut lines = format!("\nof {limit}, while all send:");
+    for (bundle, rate) in config.bundles.iter().zip(effective(limit, &each)) {
+        let _ = write!(lines, "\n  {}: {rate}", bundle.name);
+    }
+    lines
 }
 
 /// Checks that the kernel has the queues of `config`.

@@ -9,7 +9,7 @@ and sweeps over many runs on Dask.
 
 from ._errors import GridError, RunError, ScenarioError, SweepError
 from ._native import __version__
-from ._result import TABLES, Result, Table, run
+from ._result import TABLES, Result, Table, load, run
 from ._scenario import Scenario
 from ._sweep import Failure, Progress, Sweep, sweep
 
@@ -26,6 +26,7 @@ __all__ = [
     "SweepError",
     "Table",
     "__version__",
+    "load",
     "run",
     "sweep",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -67,7 +68,7 @@ class Table:
 
 
 class Result:
-    """The records of :func:`run`.
+    """The records of :func:`run` or :func:`load`.
 
     Each table has the columns ``arm`` and ``cell``, and is made when it is first asked for. Times
     count from the start of a run, warm-up included.
@@ -160,3 +161,12 @@ def run(
     """
     wanted = None if arms is None else list(arms)
     return Result(_native.run(*scenario._parts, seed, wanted, progress))
+
+
+def load(path: str | os.PathLike[str]) -> Result:
+    """Reads a run of any engine that ``forebay lab run --out`` stored, a file ``*.jsonl``.
+
+    The table ``senders`` is empty, and packets have no traffic: these are not stored. Times count
+    from zero of the clock of the run, which on real Linux is that of the machine.
+    """
+    return Result(_native.load(os.fspath(path)))

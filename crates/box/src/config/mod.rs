@@ -32,7 +32,7 @@ pub use policy::{Class, Policy};
 pub use ports::Ports;
 pub use receivebox::{PeerConfig, ReceiveboxConfig};
 pub use sendbox::{Dataplane, SendboxConfig};
-pub use share::Share;
+pub use share::{Share, effective};
 pub use site::SiteConfig;
 pub use steering::{Classifier, DualQueue};
 
