@@ -18,7 +18,8 @@ impl Specification for DualPi2 {
     const NAME: &'static str = "dualpi2";
     const POLICY: Option<&'static [Key]> =
         Some(&[Key::Target, Key::Profile, Key::Coupling, Key::QueueProtection]);
-    const BOTTLENECK: Option<&'static [Key]> = Some(&[Key::Target, Key::Profile, Key::Coupling]);
+    const BOTTLENECK: Option<&'static [Key]> =
+        Some(&[Key::Target, Key::Profile, Key::Coupling, Key::L4sBurst]);
     const USER_SPACE_KEYS: &'static [(Key, &'static str)] = &[
         (Key::Profile, "the kernel's has one set of parameters"),
         (Key::Coupling, "the kernel's has its own"),
@@ -89,6 +90,7 @@ fn config(settings: &Settings, seed: Option<u64>) -> dualpi2::Config {
     config.params.target = settings.target.unwrap_or(config.params.target);
     config.coupling = settings.coupling.unwrap_or(config.coupling);
     config.queue_protection = settings.queue_protection.unwrap_or(config.queue_protection);
+    config.bursts = settings.l4s_burst.or(config.bursts);
     config.seed = seed.unwrap_or(config.seed);
     config
 }

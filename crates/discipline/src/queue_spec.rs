@@ -1,8 +1,9 @@
 //! The queue of a bottleneck, with every setting.
 
 use forebay_config::Limit;
+use forebay_queue::dualpi2::BurstLimit;
 use forebay_queue::{Limit as QueueLimit, Packet, Qdisc};
-use forebay_units::{Bytes, Nanos};
+use forebay_units::{Bytes, Nanos, Rate};
 use serde::{Deserialize, Serialize};
 
 use crate::limit::LimitOnPath;
@@ -77,6 +78,28 @@ struct Written {
     l4s_threshold_ns: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     coupling: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    l4s_burst: Option<WrittenBurst>,
+}
+
+/// A limit of bursts as it is written.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenBurst {
+    rate_bps: u64,
+    burst_ns: u64,
+}
+
+impl From<BurstLimit> for WrittenBurst {
+    fn from(limit: BurstLimit) -> Self {
+        Self { rate_bps: limit.rate.as_bps(), burst_ns: limit.burst.0 }
+    }
+}
+
+impl From<WrittenBurst> for BurstLimit {
+    fn from(written: WrittenBurst) -> Self {
+        Self { rate: Rate::from_bps(written.rate_bps), burst: Nanos(written.burst_ns) }
+    }
 }
 
 impl From<QueueSpec> for Written {
@@ -100,6 +123,7 @@ impl From<QueueSpec> for Written {
             profile: settings.profile,
             l4s_threshold_ns: ns(settings.l4s_threshold),
             coupling: settings.coupling,
+            l4s_burst: settings.l4s_burst.map(WrittenBurst::from),
         }
     }
 }
@@ -118,6 +142,7 @@ impl From<Written> for QueueSpec {
             profile: written.profile,
             l4s_threshold: written.l4s_threshold_ns.map(Nanos),
             coupling: written.coupling,
+            l4s_burst: written.l4s_burst.map(BurstLimit::from),
             ..Settings::default()
         };
         Self(Discipline { kind: written.kind, settings })

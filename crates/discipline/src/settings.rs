@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use forebay_config::{DurationValue, Limit, Spanned};
+use forebay_queue::dualpi2::BurstLimit;
 use forebay_tc::{CakeDiffserv, CakeFlows};
 use forebay_units::Nanos;
 use serde::{Deserialize, Serialize};
@@ -107,6 +108,8 @@ settings! {
     other {
         /// The wait above which CoDel marks every ECT(1) packet; at bottlenecks of scenarios only.
         L4sThreshold l4s_threshold: Nanos;
+        /// The largest burst of a flow in DualPI2's L queue; at bottlenecks of scenarios only.
+        L4sBurst l4s_burst: BurstLimit;
         /// The time between updates of PIE's drop probability, which the profile sets.
         Tupdate tupdate: Nanos;
     }

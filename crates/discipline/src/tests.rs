@@ -82,6 +82,8 @@ fn the_json_of_bottleneck_queues_has_every_setting() {
     let spec = |kind, settings| QueueSpec::new(&Discipline { kind, settings }, ON_PATH).unwrap();
     let none = Settings::default();
     let marking = Settings { ecn: Some(true), ..none };
+    let (rate, burst) = (Rate::from_mbps(20), Nanos::from_millis(2));
+    let burst = forebay_queue::dualpi2::BurstLimit { rate, burst };
     let l4s = Settings { ecn: Some(false), l4s_threshold: ms(1), ..none };
     let cases = [
         (Kind::Fifo, none, r#"{"kind":"fifo","limit_bytes":600000}"#),
@@ -106,6 +108,11 @@ fn the_json_of_bottleneck_queues_has_every_setting() {
             Kind::DualPi2,
             Settings { coupling: Some(1.5), ..none },
             r#"{"kind":"dualpi2","limit_packets":397,"target_ns":15000000,"profile":"rfc","coupling":1.5}"#,
+        ),
+        (
+            Kind::DualPi2,
+            Settings { l4s_burst: Some(burst), ..none },
+            r#"{"kind":"dualpi2","limit_packets":397,"target_ns":15000000,"profile":"rfc","l4s_burst":{"rate_bps":20000000,"burst_ns":2000000}}"#,
         ),
     ];
     for (kind, settings, json) in cases {

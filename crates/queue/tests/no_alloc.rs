@@ -95,12 +95,15 @@ fn nothing_is_allocated_once_warm() {
     let share = Share { weight: 3, rate: Some(Rate::from_mbps(1)) };
     let classes = [Class::default(), Class { share, ceil: rate }];
     let weighted = Weighted::new(classes.map(|class| (class, fifo())).into()).unwrap();
-    let qdiscs: [(&str, Box<dyn Qdisc<Pkt>>); 11] = [
+    let limit = dualpi2::BurstLimit { rate: Rate::from_mbps(50), burst: Nanos::from_millis(2) };
+    let bursts = dualpi2::Config { bursts: Some(limit), ..dualpi2::Config::default() };
+    let qdiscs: [(&str, Box<dyn Qdisc<Pkt>>); 12] = [
         ("fifo", Box::new(fifo())),
         ("codel", Box::new(Codel::new(codel::Config::default()).unwrap())),
         ("pie", Box::new(Pie::new(pie::Config::default()).unwrap())),
         ("pi2", Box::new(Pi2::new(pi2::Config::default()).unwrap())),
         ("dualpi2", Box::new(DualPi2::new(dualpi2::Config::default()).unwrap())),
+        ("dualpi2 with a limit of bursts", Box::new(DualPi2::new(bursts).unwrap())),
         ("sfq", Box::new(sfq())),
         ("fq_codel", Box::new(FqCodel::new(fq_codel).unwrap())),
         (

@@ -2,6 +2,7 @@
 
 use forebay_units::{Bytes, Nanos, Rate};
 
+use super::bursts::BurstLimit;
 use super::native::Ramp;
 use super::scheduler::Schedule;
 use crate::error::within;
@@ -63,6 +64,9 @@ pub struct Config {
     /// Whether another function polices Not-ECT traffic in the L queue, which then passes without
     /// drops (RFC 9332 section 2.5.1.1).
     pub queue_protection: bool,
+    /// The largest burst of a flow in the L queue, if there is a limit: flows that exceed it again
+    /// and again go to the C queue.
+    pub bursts: Option<BurstLimit>,
     /// The length of a full frame, 1514 bytes by default.
     pub mtu: Bytes,
     /// The seed of the random numbers.
@@ -99,6 +103,7 @@ impl Config {
             low_latency_class: None,
             classic_class: None,
             queue_protection: false,
+            bursts: None,
             mtu: Bytes(1514),
             seed: DEFAULT_SEED,
         }
@@ -156,6 +161,7 @@ impl Config {
             within("bytes", bytes.0, self.mtu.0, u64::MAX)?;
         }
         within("overload_hold", self.overload_hold.0, 0, Params::MAX_TIME.0)?;
+        self.bursts.as_ref().map_or(Ok(()), BurstLimit::check)?;
         self.params.check()?;
         self.native.check()?;
         self.schedule.check()

@@ -44,8 +44,12 @@
 //! | ECT(1) | mark, p_L = max(native, k p') | mark, k p' |
 //! | ECT(0) | mark, (p_L / k)^2 | mark, p'^2 |
 //! | Not-ECT | drop, (p_L / k)^2; nothing with [`Config::queue_protection`] | drop, p'^2 |
+//!
+//! With [`Config::bursts`] the C queue also receives the packets of flows that send large bursts
+//! again and again, whatever their ECN field.
 
 mod aqm;
+mod bursts;
 mod config;
 mod histogram;
 mod native;
@@ -55,12 +59,14 @@ mod stats;
 
 use forebay_units::{Bytes, Nanos};
 
+pub use self::bursts::BurstLimit;
 pub use self::config::{Config, Input, Saturation};
 pub use self::native::Ramp;
 pub use self::overload::{Episode, Overload};
 pub use self::scheduler::Schedule;
 pub use self::stats::{ByEcn, Counters, Delays, Interval, QueueInterval};
 
+use self::bursts::Bursts;
 use self::overload::Monitor;
 use self::scheduler::{QueueKind, Scheduler};
 use self::stats::Stats;
@@ -94,6 +100,7 @@ pub struct DualPi2<P> {
     control: Control,
     scheduler: Scheduler,
     overload: Monitor,
+    bursts: Option<Bursts>,
     low_latency: Lane<P>,
     classic: Lane<P>,
     interval_start: Nanos,
@@ -107,7 +114,8 @@ impl<P: Packet> DualPi2<P> {
     /// - a limit admits no packet, or the target or the MTU is zero,
     /// - the update time is below a microsecond,
     /// - a time is above [`crate::pi2::Params::MAX_TIME`] (also of the native AQM, the scheduler
-    ///   and overload),
+    ///   and overload, and of bursts),
+    /// - the rate or the largest burst of a [`BurstLimit`] is zero,
     /// - a gain is negative or above [`crate::pi2::Params::MAX_GAIN`],
     /// - the coupling factor is below 1 or above 1000,
     /// - the classic maximum is not a probability, or
@@ -124,6 +132,7 @@ impl<P: Packet> DualPi2<P> {
             control: Control::new(config.params, most),
             scheduler: Scheduler::new(config.schedule, config.mtu),
             overload: Monitor::new(config.overload_hold),
+            bursts: config.bursts.map(|limit| Bursts::new(limit, config.seed)),
             low_latency: Lane::new(&config, config.seed)?,
             classic: Lane::new(&config, config.seed.rotate_left(32))?,
             interval_start: Nanos::ZERO,
@@ -182,6 +191,15 @@ impl<P: Packet> DualPi2<P> {
         }
     }
 
+    /// Returns whether a packet for the L queue is of a flow with too large bursts. Those that a
+    /// configured class selects are never redirected.
+    #[inline]
+    fn is_redirected(&mut self, now: Nanos, packet: &P) -> bool {
+        let selected = Some(packet.class()) == self.config.low_latency_class;
+        let Some(bursts) = self.bursts.as_mut().filter(|_| !selected) else { return false };
+        bursts.arrives(now, packet.flow_hash(), packet.len())
+    }
+
     fn lane(&mut self, queue: QueueKind) -> &mut Lane<P> {
         match queue {
             QueueKind::LowLatency => &mut self.low_latency,
@@ -219,7 +237,10 @@ impl<P: Packet> Qdisc<P> for DualPi2<P> {
         if backlog.packets == 0 {
             self.scheduler.reset();
         }
-        let kind = self.queue_for(&packet);
+        let mut kind = self.queue_for(&packet);
+        if kind == QueueKind::LowLatency && self.is_redirected(now, &packet) {
+            kind = QueueKind::Classic;
+        }
         let lane = self.lane(kind);
         lane.stats.arrived(packet.ecn());
         match refused {

@@ -1,4 +1,4 @@
-use forebay_queue::dualpi2::{Config, Input, Ramp, Saturation, Schedule};
+use forebay_queue::dualpi2::{BurstLimit, Config, Input, Ramp, Saturation, Schedule};
 use forebay_queue::{DropReason, DualPi2, Ecn, Marking, Qdisc, pi2};
 use forebay_units::{Bytes, Nanos, Rate};
 
@@ -75,6 +75,43 @@ fn every_codepoint_gets_its_probability_in_either_queue() {
     let protected = Config { queue_protection: true, ..by_class() };
     assert_eq!(thousand(0.2, protected.clone(), Ecn::NotEct, 1), (0, 0, None));
     assert!(near(thousand(0.2, protected, Ecn::NotEct, 2).1, 40));
+}
+
+/// Of two flows with ECT(1), the one that sends bursts again and again waits in the C queue. A
+/// class for the L queue is never redirected.
+#[test]
+fn flows_that_send_bursts_go_to_the_c_queue() {
+    let limit = BurstLimit { rate: Rate::from_mbps(10), burst: MS * 2 };
+    let config = Config { bursts: Some(limit), low_latency_class: Some(1), ..Config::rfc9332() };
+    for (class, redirected) in [(0, true), (1, false)] {
+        let mut q = DualPi2::new(config.clone()).unwrap();
+        let mut id = 0;
+        let mut burst = |q: &mut DualPi2<Pkt>, at: Nanos| {
+            for _ in 0..4 {
+                id += 1;
+                let packet = Pkt { ecn: Ecn::Ect1, class, ..frame(id, 7) };
+                assert_eq!(enqueue(q, at, packet), []);
+            }
+        };
+        for n in 0..2 {
+            burst(&mut q, MS * (100 * n));
+            assert_eq!(q.classic_backlog().packets, 0);
+            while dequeue(&mut q, MS * (100 * n)).0.is_some() {}
+        }
+        burst(&mut q, MS * 300);
+        assert_eq!(q.classic_backlog().packets > 0, redirected, "class {class}");
+        enqueue(&mut q, MS * 300, Pkt { ecn: Ecn::Ect1, class, ..frame(99, 8) });
+        let before = q.classic_backlog().packets;
+        assert_eq!(before + q.low_latency_backlog().packets, 5);
+        assert!(q.low_latency_backlog().packets >= 1, "the other flow stays");
+    }
+    for wrong in [
+        BurstLimit { rate: Rate::ZERO, ..limit },
+        BurstLimit { burst: Nanos::ZERO, ..limit },
+        BurstLimit { burst: Nanos::MAX, ..limit },
+    ] {
+        assert!(DualPi2::<Pkt>::new(Config { bursts: Some(wrong), ..config.clone() }).is_err());
+    }
 }
 
 /// At p' = 0.6, above 1/k, 0.36 of all packets are dropped, and all remaining L4S packets are
