@@ -229,6 +229,58 @@ fn sites_parallel_paths_and_nested_boxes_account_for_their_packets() {
     }
 }
 
+/// Two sites with ways of their own that share nothing get what each way serves, at its delay.
+#[test]
+fn sites_take_ways_of_their_own() {
+    let text = r#"
+        name = "ways"
+        sites = 2
+        warmup = "2 s"
+        duration = "4 s"
+        [path]
+        rate = "24 Mbit/s"
+        rtt = "20 ms"
+        queue = { kind = "fifo", limit = "1 bdp" }
+        spread = "site"
+        [[path.way]]
+        [[path.way]]
+        rate = "12 Mbit/s"
+        rtt = "60 ms"
+        [[traffic]]
+        name = "near"
+        kind = "bulk"
+        flows = 4
+        [[traffic]]
+        name = "far"
+        kind = "bulk"
+        flows = 4
+        site = 2
+        [[traffic]]
+        name = "loops"
+        kind = "udp_rr"
+        site = 2
+        [[arm]]
+        name = "forebay"
+        sendbox = { policy = "sfq", limit = "1000 packets" }
+    "#;
+    let scenario = parse("ways.toml".as_ref(), text).unwrap().cells.remove(0);
+    let run = run(&scenario, "forebay", 1);
+    assert!(Analysis::of(&run).summary.conservation.ok);
+    let rate = |name: &str| {
+        let own = run.progress.iter().filter(|p| p.traffic == name && p.time > run.start.0);
+        own.map(|p| p.bytes).sum::<u64>() as f64 * 8e-6 / 4.0
+    };
+    let (near, far) = (rate("near"), rate("far"));
+    assert!((20.0..24.0).contains(&near) && (10.0..12.0).contains(&far), "{near} {far}");
+    let trips = run.round_trips.iter().filter_map(|trip| Some(trip.end? - trip.start));
+    let least = trips.min().unwrap();
+    assert!((60_000_000..65_000_000).contains(&least), "{least}");
+    let mut bundles: Vec<_> = run.ticks.iter().map(|tick| tick.bundle.as_str()).collect();
+    bundles.sort_unstable();
+    bundles.dedup();
+    assert_eq!(bundles, ["b", "b2"]);
+}
+
 #[test]
 fn senders_with_ecn_are_marked_and_not_dropped() {
     let text = r#"

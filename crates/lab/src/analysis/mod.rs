@@ -33,7 +33,7 @@ pub use round_trips::RoundTrips;
 pub use spans::{ByTransfer, Quantiles, Spans, Waits, WhoWaits};
 pub use summary::{ByL4s, Signals, Summary};
 pub use transfers::{LARGE, PAUSE, SMALL};
-pub use waits::at_sendbox;
+pub use waits::{at_sendbox, at_sendbox_of};
 pub use worse::Intake;
 
 use crate::results::Run;

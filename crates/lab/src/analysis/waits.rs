@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use forebay_records::packet_log::{Fate, Record};
 use forebay_units::{Bytes, Nanos, Rate};
 
-use crate::results::Run;
+use crate::results::{Run, Tick};
 
 /// The waiting times of packets at the sendbox. With the kernel's queues, packets are not observed.
 /// Then there is one record per tick at which a bundle was shaped: the backlog ahead of a packet
@@ -14,7 +14,18 @@ pub fn at_sendbox(run: &Run) -> Cow<'_, [Record]> {
     if !run.sendbox.is_empty() {
         return Cow::Borrowed(&run.sendbox);
     }
-    let shaped = run.ticks.iter().filter_map(|tick| {
+    Cow::Owned(by_ticks(run.ticks.iter()))
+}
+
+/// The waiting times at the sendbox of `bundle`: one record for each tick at which it was shaped,
+/// as [`at_sendbox`] has them where packets are not observed.
+pub fn at_sendbox_of(run: &Run, bundle: &str) -> Vec<Record> {
+    by_ticks(run.ticks.iter().filter(|tick| tick.bundle == bundle))
+}
+
+/// The time that the backlog of each tick takes at its rate; nothing for ticks without a rate.
+fn by_ticks<'a>(ticks: impl Iterator<Item = &'a Tick>) -> Vec<Record> {
+    let shaped = ticks.filter_map(|tick| {
         let rate = Rate::from_bps(tick.rate.filter(|bps| *bps > 0)?);
         Some(Record {
             time: Nanos(tick.time),
@@ -27,13 +38,12 @@ pub fn at_sendbox(run: &Run) -> Cow<'_, [Record]> {
             marked: false,
         })
     });
-    Cow::Owned(shaped.collect())
+    shaped.collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::Tick;
 
     fn tick(ms: u64, rate: Option<u64>, backlog: u64) -> Tick {
         let json = serde_json::json!({
@@ -61,5 +71,17 @@ mod tests {
             Nanos(7),
             "packets themselves, where they are seen"
         );
+    }
+
+    #[test]
+    fn the_waits_of_a_bundle_are_those_of_its_own_ticks() {
+        let mut ticks =
+            vec![tick(10, Some(10_000_000), 125_000), tick(10, Some(10_000_000), 12_500)];
+        ticks[1].bundle = "outer".to_owned();
+        let run = Run { ticks, ..Run::default() };
+        let of = |bundle| at_sendbox_of(&run, bundle).iter().map(|r| r.sojourn).collect::<Vec<_>>();
+        assert_eq!(of("b"), [Nanos::from_millis(100)]);
+        assert_eq!(of("outer"), [Nanos::from_millis(10)]);
+        assert_eq!(of("b2"), []);
     }
 }

@@ -1,3 +1,4 @@
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use forebay_dataplane::Pool;
@@ -58,6 +59,10 @@ pub struct LinkSpec {
     /// Chooses a way for each packet instead of each flow.
     #[serde(default)]
     pub per_packet: bool,
+    /// The source addresses whose packets take the way of the same number, where ways are chosen by
+    /// the site. Packets from other addresses take the first.
+    #[serde(default)]
+    pub sites: Vec<IpAddr>,
     /// Later round-trip times of the path, ascending by time.
     #[serde(default)]
     pub routes: Vec<RouteSpec>,

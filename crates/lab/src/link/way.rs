@@ -1,5 +1,7 @@
 //! The ways from the left to the right, each with a queue, a wire and a delay.
 
+use std::net::IpAddr;
+
 use forebay_dataplane::{Frame, Netdev, Pool};
 use forebay_sim::{Capacity, Junction, LinkId, PropagationConfig, Random};
 use forebay_units::{Nanos, Rate};
@@ -23,6 +25,8 @@ pub(super) struct Ways {
     pub(super) all: Vec<Way>,
     junction: Junction,
     per_packet: bool,
+    /// The source addresses by which ways are chosen, if they are.
+    sites: Vec<IpAddr>,
     /// The number of packets for which a way was chosen.
     chosen: u32,
 }
@@ -52,7 +56,13 @@ impl Ways {
         }
         // At most 64 ways, which the scenario's checks ensure.
         let junction = Junction::new(spec.seed, LinkId::FIRST, all.len() as u16);
-        Ok(Self { all, junction, per_packet: spec.per_packet, chosen: 0 })
+        Ok(Self {
+            all,
+            junction,
+            per_packet: spec.per_packet,
+            sites: spec.sites.clone(),
+            chosen: 0,
+        })
     }
 
     /// Returns the way that `frame` takes.
@@ -60,10 +70,16 @@ impl Ways {
         let chosen = if self.all.len() == 1 {
             0
         } else {
-            let flow = match Parsed::parse(pool.bytes(frame)) {
-                Ok(Parsed::Ip(headers)) => headers.flow_hash(),
-                _ => 0,
+            let headers = match Parsed::parse(pool.bytes(frame)) {
+                Ok(Parsed::Ip(headers)) => Some(headers),
+                _ => None,
             };
+            if !self.sites.is_empty() {
+                let source = headers.map(|headers| headers.source);
+                let site = self.sites.iter().position(|address| Some(*address) == source);
+                return &mut self.all[site.unwrap_or(0)];
+            }
+            let flow = headers.map_or(0, |headers| headers.flow_hash());
             self.chosen = self.chosen.wrapping_add(1);
             self.junction.choose(flow, self.per_packet.then_some(self.chosen))
         };

@@ -11,19 +11,31 @@ pub(super) enum Place {
     Cross,
     /// The sendbox of a sending site.
     Sendbox(u8),
+    /// The bridge that joins the sites in front of the outer sendbox.
+    Hub,
+    /// The sendbox around those of the sites.
+    OuterSendbox,
     /// The link with the bottleneck.
     Path,
+    /// The receivebox of the outer sendbox.
+    OuterReceivebox,
     /// The receivebox of site B.
     Receivebox,
     /// The hosts of site B.
     SiteB,
+    /// The address at site B to which the traffic of a site goes, where each site has a way of its
+    /// own.
+    Branch(u8),
 }
 
 impl Place {
-    /// Returns the places of a network with `sites` sending sites.
-    pub(super) fn all(sites: u8) -> impl Iterator<Item = Self> {
+    /// Returns the places of a network with `sites` sending sites, and a pair of boxes around
+    /// theirs if it is `nested`.
+    pub(super) fn all(sites: u8, nested: bool) -> impl Iterator<Item = Self> {
         let own = (0..sites).flat_map(|site| [Self::Site(site), Self::Sendbox(site)]);
-        own.chain([Self::Cross, Self::Path, Self::Receivebox, Self::SiteB])
+        let around = [Self::Hub, Self::OuterSendbox, Self::OuterReceivebox];
+        let around = around.into_iter().filter(move |_| nested);
+        own.chain([Self::Cross, Self::Path, Self::Receivebox, Self::SiteB]).chain(around)
     }
 
     /// The name of the namespace in the run `id`.
@@ -32,14 +44,17 @@ impl Place {
             Self::Site(site) => numbered("a", site),
             Self::Sendbox(site) => numbered("s", site),
             Self::Cross => "x".to_owned(),
+            Self::Hub => "h".to_owned(),
+            Self::OuterSendbox => "os".to_owned(),
             Self::Path => "p".to_owned(),
+            Self::OuterReceivebox => "or".to_owned(),
             Self::Receivebox => "r".to_owned(),
-            Self::SiteB => "b".to_owned(),
+            Self::SiteB | Self::Branch(_) => "b".to_owned(),
         };
         format!("fb-{id}-{suffix}")
     }
 
-    /// The numbers of its site and host in the subnet; the path has no address.
+    /// The numbers of its site and host in the subnet; the path and the hub have none.
     const fn numbers(self) -> Option<(u8, u8)> {
         match self {
             Self::Site(0) => Some((1, 1)),
@@ -47,14 +62,17 @@ impl Place {
             Self::Cross => Some((3, 1)),
             Self::Sendbox(0) => Some((9, 1)),
             Self::Receivebox => Some((9, 2)),
+            Self::OuterSendbox => Some((9, 3)),
+            Self::OuterReceivebox => Some((9, 4)),
             // Numbers after site A's begin where no other place has one.
             Self::Site(site) => Some((10 + site, 1)),
             Self::Sendbox(site) => Some((9, 10 + site)),
-            Self::Path => None,
+            Self::Branch(site) => Some((40 + site, 1)),
+            Self::Hub | Self::Path => None,
         }
     }
 
-    /// The IP address; unspecified for the path.
+    /// The IP address; unspecified for the path and the hub.
     pub(super) fn address(self, ip: IpVersion) -> IpAddr {
         match (ip, self.numbers()) {
             (IpVersion::V4, None) => Ipv4Addr::UNSPECIFIED.into(),
@@ -102,10 +120,17 @@ mod tests {
 
     #[test]
     fn sites_have_distinct_addresses() {
-        let addresses: Vec<_> = Place::all(16).map(|p| p.address(IpVersion::V4)).collect();
-        let names: Vec<_> = Place::all(16).map(|p| p.namespace("1")).collect();
-        for (i, (address, name)) in addresses.iter().zip(&names).enumerate() {
-            assert!(!addresses[..i].contains(address) && !names[..i].contains(name), "{name}");
+        let addresses: Vec<_> = Place::all(16, true).map(|p| p.address(IpVersion::V4)).collect();
+        let names: Vec<_> = Place::all(16, true).map(|p| p.namespace("1")).collect();
+        let branches = (0..16).map(|site| Place::Branch(site).address(IpVersion::V4));
+        assert!(branches.into_iter().all(|branch| !addresses.contains(&branch)));
+        // The hub and the path have none.
+        let addresses: Vec<_> = addresses.into_iter().filter(|a| !a.is_unspecified()).collect();
+        for (i, address) in addresses.iter().enumerate() {
+            assert!(!addresses[..i].contains(address), "{address}");
+        }
+        for (i, name) in names.iter().enumerate() {
+            assert!(!names[..i].contains(name), "{name}");
         }
         assert_eq!(Place::Site(1).namespace("7"), "fb-7-a2");
         assert_eq!(Place::Site(1).prefix(IpVersion::V6), "fd77::b:0/112");

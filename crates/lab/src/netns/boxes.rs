@@ -19,14 +19,17 @@ use super::{capabilities, exec};
 use crate::engine::{EngineError, Job};
 use crate::link::{BottleneckSpec, LaterSpec, LinkSpec, RouteSpec, WaySpec};
 use crate::scenario::{
-    Bundle, ClassShare, ClassShares, FaultKind, LinkBox, Maker, Origin, Process, Queue, Scenario,
-    Sendbox, Spread,
+    Bundle, ClassShare, ClassShares, FaultKind, IpVersion, LinkBox, Maker, Origin, Process, Queue,
+    Scenario, Sendbox, Spread,
 };
 
 /// The port on which the sendbox listens for feedback.
 const SENDBOX_PORT: u16 = 28_316;
 const RECEIVEBOX_PORT: u16 = 28_317;
 const RECEIVEBOX_FILE: &str = "receivebox.toml";
+/// The name of the outer bundle, of the process of its sendbox, and of their files.
+pub(super) const OUTER: &str = "outer";
+const OUTER_RECEIVEBOX: &str = "outer-receivebox";
 /// The size of a full frame.
 const FRAME: u64 = 1_514;
 
@@ -56,7 +59,16 @@ impl SendboxFiles {
     /// The files after this number of restarts.
     pub(super) fn new(dir: &RunDir, site: u8, restarts: u32) -> Self {
         let again = if restarts > 0 { format!(".{restarts}") } else { String::new() };
-        let file = |what| dir.file(&format!("{}{again}.{what}", numbered("sendbox", site)));
+        Self::named(dir, &format!("{}{again}", numbered("sendbox", site)))
+    }
+
+    /// The files of the outer sendbox.
+    pub(super) fn outer(dir: &RunDir) -> Self {
+        Self::named(dir, OUTER)
+    }
+
+    fn named(dir: &RunDir, name: &str) -> Self {
+        let file = |what| dir.file(&format!("{name}.{what}"));
         Self {
             packets: file("packets"),
             ticks: file("ticks"),
@@ -82,21 +94,72 @@ pub(super) fn start(
     let key = |site| dir.file(&numbered("bundle", site)).with_extension("key");
     let sites = 0..capabilities::sites(job);
     if let Sendbox::Bundle(_) = job.arm.sendbox {
-        let program = std::env::current_exe().map_err(EngineError::io("finding this program"))?;
-        for site in sites.clone() {
-            exec::run(Command::new(&program).arg("keygen").arg(key(site)), "")?;
+        for bundle in 0..capabilities::bundles(job) {
+            keygen(&key(bundle))?;
         }
         write(dir, RECEIVEBOX_FILE, receivebox(job, &key))?;
         start_receivebox(dir, network, processes)?;
     }
+    if let Some(bundle) = &job.arm.outer {
+        start_outer(job, bundle, dir, network, processes)?;
+    }
     for site in sites.filter(|_| job.arm.program.is_empty()) {
         let text = match job.arm.sendbox {
             Sendbox::Link(own) => link_box(own, timers, job),
-            _ => sendbox(job, network.dataplane(), site, &key(site)),
+            _ => sendbox(job, network.dataplane(), site, &key),
         };
         write(dir, &sendbox_file(site), text)?;
     }
     start_sendboxes(job, timers, dir, network, processes, 0)
+}
+
+/// Makes the key of a bundle in `file`.
+fn keygen(file: &path::Path) -> Result<(), EngineError> {
+    let program = std::env::current_exe().map_err(EngineError::io("finding this program"))?;
+    exec::run(Command::new(&program).arg("keygen").arg(file), "").map(|_| ())
+}
+
+/// Starts the pair of boxes around all others.
+fn start_outer(
+    job: &Job<'_>,
+    bundle: &Bundle,
+    dir: &RunDir,
+    network: &Network,
+    processes: &mut Processes,
+) -> Result<(), EngineError> {
+    let ip = job.scenario.ip;
+    let key = dir.file(OUTER).with_extension("key");
+    keygen(&key)?;
+    let at = |place| exec::open_namespace(&network.namespace(place));
+    let ends = Ends {
+        name: OUTER,
+        id: 1,
+        target: Place::SiteB,
+        receivebox: Place::OuterReceivebox,
+        key: &key,
+    };
+    let sources: Vec<_> =
+        (0..capabilities::bundles(job)).map(|site| Place::Site(site).prefix(ip)).collect();
+    let text = receivebox_head(Place::OuterReceivebox, ip)
+        + &receivebox_bundle(&ends, &sources, Place::OuterSendbox, ip);
+    let file = write(dir, "outer-receivebox.toml", text)?;
+    let args = ["receivebox".into(), "--config".into(), file];
+    processes.start(dir, OUTER_RECEIVEBOX, Kind::Box, at(Place::OuterReceivebox)?, args)?;
+
+    let text = sendbox_head(Place::OuterSendbox, network.dataplane(), ip)
+        + &sendbox_bundle(job, bundle, &ends);
+    let file = write(dir, "outer.toml", text)?;
+    let files = SendboxFiles::outer(dir);
+    let args = [
+        ("--config", file),
+        ("--packet-log", files.packets),
+        ("--counters", files.counters),
+        ("--tick-log", files.ticks),
+        ("--event-log", files.events),
+    ];
+    let args = args.into_iter().flat_map(|(flag, file)| [PathBuf::from(flag), file]);
+    let args = std::iter::once(PathBuf::from("sendbox")).chain(args);
+    processes.start(dir, OUTER, Kind::Box, at(Place::OuterSendbox)?, args)
 }
 
 fn sendbox_file(site: u8) -> String {
@@ -205,11 +268,11 @@ fn link(job: &Job<'_>, files: LinkFiles) -> Result<LinkSpec, EngineError> {
         }
     };
     // The port of cross traffic keeps its number even without cross traffic, as in the simulator.
-    let sites = capabilities::sites(job);
+    let sites = capabilities::entries(job);
     let cross = (has_cross(job) || sites > 1).then(|| CROSS.to_owned());
     let others = cross.into_iter().chain((1..sites).map(left)).collect();
     // The receivers' side and the cross traffic have the path's round trip.
-    let longer = |site: u8| (conditions.site_rtt(u32::from(site), &path) - path.rtt).0;
+    let longer = |site: u8| conditions.site_longer(u32::from(site), &path).0;
     let longer_ns = [longer(0), 0, 0].into_iter().chain((1..sites).map(longer)).collect();
     let ways = conditions.ways.iter().map(|way| {
         let queue = job.arm.queue.spec(way);
@@ -242,6 +305,12 @@ fn link(job: &Job<'_>, files: LinkFiles) -> Result<LinkSpec, EngineError> {
         longer_ns,
         ways: ways.collect::<Result<_, EngineError>>()?,
         per_packet: conditions.spread == Spread::Packet,
+        sites: if capabilities::has_branches(job) {
+            let all = 0..capabilities::bundles(job);
+            all.map(|site| Place::Site(site).address(job.scenario.ip)).collect()
+        } else {
+            Vec::new()
+        },
         routes: routes.collect(),
         later: later(job.scenario),
         seed: job.seed,
@@ -278,34 +347,62 @@ fn bundle(site: u8) -> (String, u16) {
     (numbered("b", site), u16::from(site) + 1)
 }
 
-fn sendbox(job: &Job<'_>, dataplane: Dataplane, site: u8, key: &path::Path) -> String {
-    let ip = job.scenario.ip;
+/// The two ends of a bundle.
+struct Ends<'a> {
+    name: &'a str,
+    /// The number in the protocol.
+    id: u16,
+    /// The hosts to which the bundle's traffic goes.
+    target: Place,
+    receivebox: Place,
+    key: &'a path::Path,
+}
+
+/// The configuration of the sendbox of `site`, with all bundles that it has.
+fn sendbox(job: &Job<'_>, dataplane: Dataplane, site: u8, key: &dyn Fn(u8) -> PathBuf) -> String {
+    let mut text = sendbox_head(Place::Sendbox(site), dataplane, job.scenario.ip);
+    if let Sendbox::Bundle(own) = &job.arm.sendbox {
+        let branches = capabilities::has_branches(job);
+        let bundles = if branches { 0..capabilities::bundles(job) } else { site..site + 1 };
+        for number in bundles {
+            let (name, id) = bundle(number);
+            let target = if branches { Place::Branch(number) } else { Place::SiteB };
+            let key = key(number);
+            let ends = Ends { name: &name, id, target, receivebox: Place::Receivebox, key: &key };
+            text += &sendbox_bundle(job, own, &ends);
+        }
+    }
+    text
+}
+
+fn sendbox_head(place: Place, dataplane: Dataplane, ip: IpVersion) -> String {
     let moves = match dataplane {
         Dataplane::User => format!("inside = \"{INSIDE}\""),
         Dataplane::Kernel => "dataplane = \"kernel\"".to_owned(),
     };
-    let mut text = format!(
+    format!(
         "[sendbox]\n{moves}\noutside = \"{OUTSIDE}\"\nlisten = \"{}\"\n",
-        Place::Sendbox(site).socket(ip, SENDBOX_PORT),
-    );
-    if let Sendbox::Bundle(bundle_setup) = job.arm.sendbox {
-        let Bundle { queue, controller, cross_traffic, multipath, guard, classes } = bundle_setup;
-        let (name, id) = bundle(site);
-        // Writing to a string cannot fail.
-        let _ = write!(
-            text,
-            "[[bundle]]\nname = \"{name}\"\nid = {id}\nprefixes = [\"{}\"]\nreceivebox = \"{}\"\n\
-             key_file = \"{}\"\ncontroller = \"{controller}\"\n\
-             cross_traffic = \"{}\"\nmultipath = \"{}\"\nguard = {guard}\n{}",
-            Place::SiteB.prefix(ip),
-            Place::Receivebox.socket(ip, RECEIVEBOX_PORT),
-            key.display(),
-            cross_traffic.name(),
-            multipath.name(),
-            policy(queue, &classes, "bundle", job),
-        );
-    }
-    text
+        place.socket(ip, SENDBOX_PORT),
+    )
+}
+
+/// A bundle of a sendbox.
+fn sendbox_bundle(job: &Job<'_>, own: &Bundle, ends: &Ends<'_>) -> String {
+    let ip = job.scenario.ip;
+    let Bundle { queue, controller, cross_traffic, multipath, guard, classes } = own;
+    format!(
+        "[[bundle]]\nname = \"{}\"\nid = {}\nprefixes = [\"{}\"]\nreceivebox = \"{}\"\n\
+         key_file = \"{}\"\ncontroller = \"{controller}\"\n\
+         cross_traffic = \"{}\"\nmultipath = \"{}\"\nguard = {guard}\n{}",
+        ends.name,
+        ends.id,
+        ends.target.prefix(ip),
+        ends.receivebox.socket(ip, RECEIVEBOX_PORT),
+        ends.key.display(),
+        cross_traffic.name(),
+        multipath.name(),
+        policy(*queue, classes, "bundle", job),
+    )
 }
 
 /// Whether the box polls. A process that never sleeps stops a virtual clock, and polling has no
@@ -368,23 +465,37 @@ fn policy(queue: Queue, shares: &ClassShares, of: &str, job: &Job<'_>) -> String
 
 fn receivebox(job: &Job<'_>, key: &dyn Fn(u8) -> PathBuf) -> String {
     let ip = job.scenario.ip;
-    let listen = Place::Receivebox.socket(ip, RECEIVEBOX_PORT);
-    let mut text = format!("[receivebox]\ninterface = \"{UP}\"\nlisten = \"{listen}\"\n");
-    for site in 0..capabilities::sites(job) {
-        let (name, id) = bundle(site);
-        // Cross traffic and other sites' traffic have the same destinations, so the bundle also
-        // matches the source.
-        let _ = write!(
-            text,
-            "[[bundle]]\nname = \"{name}\"\nid = {id}\nprefixes = [\"{}\"]\nsources = [\"{}\"]\n\
-             sendbox = \"{}\"\nkey_file = \"{}\"\n",
-            Place::SiteB.prefix(ip),
-            Place::Site(site).prefix(ip),
-            Place::Sendbox(site).socket(ip, SENDBOX_PORT),
-            key(site).display(),
-        );
+    let branches = capabilities::has_branches(job);
+    let mut text = receivebox_head(Place::Receivebox, ip);
+    for number in 0..capabilities::bundles(job) {
+        let (name, id) = bundle(number);
+        let (target, site) =
+            if branches { (Place::Branch(number), 0) } else { (Place::SiteB, number) };
+        let key = key(number);
+        let ends = Ends { name: &name, id, target, receivebox: Place::Receivebox, key: &key };
+        let sources = [Place::Site(number).prefix(ip)];
+        text += &receivebox_bundle(&ends, &sources, Place::Sendbox(site), ip);
     }
     text
+}
+
+fn receivebox_head(place: Place, ip: IpVersion) -> String {
+    let listen = place.socket(ip, RECEIVEBOX_PORT);
+    format!("[receivebox]\ninterface = \"{UP}\"\nlisten = \"{listen}\"\n")
+}
+
+/// A bundle of a receivebox. Cross traffic and other sites' traffic have the same destinations, so
+/// the bundle also matches the source.
+fn receivebox_bundle(ends: &Ends<'_>, sources: &[String], sendbox: Place, ip: IpVersion) -> String {
+    format!(
+        "[[bundle]]\nname = \"{}\"\nid = {}\nprefixes = [\"{}\"]\nsources = {sources:?}\n\
+         sendbox = \"{}\"\nkey_file = \"{}\"\n",
+        ends.name,
+        ends.id,
+        ends.target.prefix(ip),
+        sendbox.socket(ip, SENDBOX_PORT),
+        ends.key.display(),
+    )
 }
 
 #[cfg(test)]
@@ -400,7 +511,7 @@ mod tests {
                 &Job { scenario, arm: &scenario.arms[arm], seed: 1 },
                 Dataplane::User,
                 0,
-                "key".as_ref(),
+                &|_| "key".into(),
             )
         };
         assert!(!text(0).contains("[[bundle]]"), "it only forwards");
@@ -416,7 +527,7 @@ mod tests {
         let text = text.replacen("name = \"web\"\n", "name = \"web\"\nsite = 2\n", 1);
         let scenario = &parse("demo.toml".as_ref(), &text).unwrap().cells[0];
         let job = Job { scenario, arm: &scenario.arms[2], seed: 1 };
-        let second = sendbox(&job, Dataplane::User, 1, "k2".as_ref());
+        let second = sendbox(&job, Dataplane::User, 1, &|_| "k2".into());
         for says in ["listen = \"10.77.9.11:28316\"", "name = \"b2\"\nid = 2\n", "\"k2\""] {
             assert!(second.contains(says), "{says}: {second}");
         }
@@ -438,7 +549,7 @@ mod tests {
         let text = text.replace("name = \"web\"\n", "name = \"web\"\nclass = 3\n");
         let scenario = &parse("demo.toml".as_ref(), &text).unwrap().cells[0];
         let job = Job { scenario, arm: &scenario.arms[2], seed: 1 };
-        let text = sendbox(&job, Dataplane::Kernel, 0, "key".as_ref());
+        let text = sendbox(&job, Dataplane::Kernel, 0, &|_| "key".into());
         assert!(
             text.starts_with("[sendbox]\ndataplane = \"kernel\"\noutside = \"fb-out\"\n"),
             "{text}"

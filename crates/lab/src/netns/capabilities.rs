@@ -6,15 +6,27 @@ use forebay_units::Nanos;
 use super::dataplane::Dataplane;
 use crate::engine::{EngineError, Job};
 use crate::scenario::{
-    Congestion, EcnField, Fault, FaultKind, Maker, Process, Traffic, TrafficKind, Transport,
+    Congestion, EcnField, Fault, FaultKind, Maker, Process, Spread, Traffic, TrafficKind, Transport,
 };
 
 /// The largest number of sites. Each takes two namespaces and a sendbox process.
 const MAX_SITES: u8 = 16;
 
-/// The number of sending sites of a checked job.
+/// The number of sending sites of a checked job, each with a place and a sendbox: one where all
+/// traffic passes one sendbox.
 pub(super) fn sites(job: &Job<'_>) -> u8 {
+    if has_branches(job) { 1 } else { bundles(job) }
+}
+
+/// The number of bundles of a checked job inside the outer one, whether its arm controls them or
+/// not.
+pub(super) fn bundles(job: &Job<'_>) -> u8 {
     job.scenario.sites.min(u32::from(MAX_SITES)) as u8
+}
+
+/// Whether each site of the scenario has a way of its own, and all pass one sendbox.
+pub(super) fn has_branches(job: &Job<'_>) -> bool {
+    job.scenario.conditions.spread == Spread::Site
 }
 
 /// Refuses a job that needs something this engine does not have.
@@ -44,6 +56,18 @@ pub(crate) fn check(job: &Job<'_>, dataplane: Dataplane) -> Result<(), EngineErr
                 .to_owned(),
         ));
     }
+    let routed = dataplane == Dataplane::Kernel || !job.arm.program.is_empty();
+    let key = if job.arm.outer.is_some() {
+        Some("`outer` of [[arm]]")
+    } else {
+        has_branches(job).then_some("spread = \"site\"")
+    };
+    if let (true, Some(key)) = (routed, key) {
+        return Err(EngineError::Unfit(format!(
+            "{key} needs sendboxes in user space: run it without `--dataplane kernel`, and without \
+             a `program` in the arm"
+        )));
+    }
     if let Some(what) = misfit(job) {
         return Err(EngineError::Unfit(what));
     }
@@ -55,9 +79,21 @@ pub(crate) fn check(job: &Job<'_>, dataplane: Dataplane) -> Result<(), EngineErr
     }
 }
 
+/// The number of ports through which the sites' traffic reaches the link.
+pub(super) fn entries(job: &Job<'_>) -> u8 {
+    if job.arm.outer.is_some() { 1 } else { sites(job) }
+}
+
 /// Says in one line why parts of `job` do not fit together here.
 fn misfit(job: &Job<'_>) -> Option<String> {
     let conditions = &job.scenario.conditions;
+    if job.arm.outer.is_some() && !conditions.site_rtts.is_empty() {
+        return Some(
+            "here the link cannot tell the sites behind an outer sendbox apart, so that \
+             [[site]] does not go with `outer` of [[arm]]: run it with `--engine sim`"
+                .to_owned(),
+        );
+    }
     let queue = job.arm.queue;
     if queue.by == Maker::Kernel {
         let what = if !conditions.ways.is_empty() {
@@ -86,9 +122,6 @@ fn missing(job: &Job<'_>) -> Option<String> {
     }
     if job.arm.start > Nanos::ZERO {
         return Some("sendbox that starts later (`start` of [[arm]])".to_owned());
-    }
-    if job.arm.outer.is_some() {
-        return Some("bundle around other bundles (`outer` of [[arm]])".to_owned());
     }
     if scenario.sites > u32::from(MAX_SITES) {
         return Some(format!("network of more than {MAX_SITES} sites"));

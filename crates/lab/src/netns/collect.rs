@@ -59,8 +59,14 @@ pub(super) fn collect(
             }
         }
     }
+    if job.arm.outer.is_some() {
+        // Its packets are those of the inner bundles, and are not recorded twice.
+        let files = SendboxFiles::outer(dir);
+        run.ticks.extend(lines::<Tick>(&files.ticks)?);
+        run.events.extend(lines::<Event>(&files.events)?);
+    }
     run.hops.extend(lines::<HopCounters>(&link.counters)?);
-    if capabilities::sites(job) > 1 {
+    if capabilities::bundles(job) > 1 || job.arm.outer.is_some() {
         // The order in which an engine that sees all sites writes them.
         run.sendbox.sort_by_key(|record| record.time);
         run.ticks.sort_by_key(|tick| tick.time);

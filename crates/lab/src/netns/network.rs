@@ -25,6 +25,8 @@ pub(super) const WIRE: &str = "fb-wire";
 pub(super) const UP: &str = "fb-up";
 const DOWN: &str = "fb-down";
 const BRIDGE: &str = "fb-br";
+/// The hub's interface towards the sendbox of a site.
+const HUB_SITE: &str = "fb-site";
 
 /// The links that all sites share. The last one is for a bottleneck of the kernel: the link sends
 /// frames into one end and receives them at the other.
@@ -35,21 +37,38 @@ const SHARED: [[(Place, &str); 2]; 4] = [
     [(Place::Path, QUEUE), (Place::Path, WIRE)],
 ];
 
+/// The links of a pair of boxes around those of the sites, in the place of the first shared one.
+const AROUND: [[(Place, &str); 2]; 4] = [
+    [(Place::Hub, "fb-hub"), (Place::OuterSendbox, INSIDE)],
+    [(Place::OuterSendbox, OUTSIDE), (Place::Path, LEFT)],
+    [(Place::Path, RIGHT), (Place::OuterReceivebox, UP)],
+    [(Place::OuterReceivebox, DOWN), (Place::Receivebox, UP)],
+];
+
 /// The link's interface towards the sendbox of a site.
 pub(super) fn left(site: u8) -> String {
     numbered(LEFT, site)
 }
 
-fn links(sites: u8, kernel_queue: bool) -> Vec<[End; 2]> {
+fn links(sites: u8, nested: bool, kernel_queue: bool) -> Vec<[End; 2]> {
+    let outward = |site| match nested {
+        true => (Place::Hub, numbered(HUB_SITE, site)),
+        false => (Place::Path, left(site)),
+    };
     let own = (0..sites).flat_map(|site| {
         let (own, sendbox) = (Place::Site(site), Place::Sendbox(site));
         [
             [(own, "fb-a".to_owned()), (sendbox, INSIDE.to_owned())],
-            [(sendbox, OUTSIDE.to_owned()), (Place::Path, left(site))],
+            [(sendbox, OUTSIDE.to_owned()), outward(site)],
         ]
     });
     let shared = &SHARED[..SHARED.len() - usize::from(!kernel_queue)];
-    own.chain(shared.iter().map(|ends| ends.map(|(at, name)| (at, name.to_owned())))).collect()
+    let (shared, around) = match nested {
+        true => (&shared[1..], &AROUND[..]),
+        false => (shared, &[][..]),
+    };
+    let shared = around.iter().chain(shared);
+    own.chain(shared.map(|ends| ends.map(|(at, name)| (at, name.to_owned())))).collect()
 }
 
 /// The value of `tcp_ecn` for hosts that request ECN; the next is for hosts that only accept it,
@@ -63,6 +82,8 @@ pub(super) struct Network {
     dataplane: Dataplane,
     places: Vec<Place>,
     links: Vec<[End; 2]>,
+    /// The number of sites that are addresses of site A and of site B; none where each is a place.
+    branches: u8,
 }
 
 impl Network {
@@ -78,13 +99,16 @@ impl Network {
         let bursts = bursts.unwrap_or_default();
         let id = dir.id().to_owned();
         let sites = capabilities::sites(job);
-        let places: Vec<Place> = Place::all(sites).collect();
+        let nested = job.arm.outer.is_some();
+        let places: Vec<Place> = Place::all(sites, nested).collect();
         let names: Vec<String> = places.iter().map(|place| place.namespace(&id)).collect();
         // The names are noted first, so that a run killed in between leaves nothing that is not
         // noted.
         dir.note_namespaces(&names)?;
         let kernel_queue = job.arm.queue.by == Maker::Kernel;
-        let network = Self { id, dataplane, places, links: links(sites, kernel_queue) };
+        let links = links(sites, nested, kernel_queue);
+        let branches = if capabilities::has_branches(job) { capabilities::bundles(job) } else { 0 };
+        let network = Self { id, dataplane, places, links, branches };
         exec::batch("ip", None, &lines(names.iter().map(|name| format!("netns add {name}"))))?;
         for &place in &network.places {
             network.set(place, &FOR_ALL)?;
@@ -197,15 +221,17 @@ impl Network {
         }
         let addressed = match place {
             Place::Path => None,
-            Place::Sendbox(_) => Some(OUTSIDE),
-            Place::Receivebox => {
+            Place::Sendbox(_) | Place::OuterSendbox => Some(OUTSIDE),
+            Place::Hub | Place::Receivebox | Place::OuterReceivebox => {
                 batch.push(format!("link add {BRIDGE} type bridge mcast_snooping 0"));
                 batch.push(format!("link set {BRIDGE} addrgenmode none"));
                 batch.extend(devices.iter().map(|d| format!("link set {d} master {BRIDGE}")));
                 batch.push(format!("link set {BRIDGE} up"));
-                Some(BRIDGE)
+                (place != Place::Hub).then_some(BRIDGE)
             }
-            Place::Site(_) | Place::SiteB | Place::Cross => devices.first().copied(),
+            Place::Site(_) | Place::SiteB | Place::Cross | Place::Branch(_) => {
+                devices.first().copied()
+            }
         };
         batch.extend(devices.iter().map(|device| format!("link set {device} up")));
         if let Some(device) = addressed {
@@ -221,8 +247,27 @@ impl Network {
                 batch.extend(prefixes.map(|p| format!("route replace {p} dev {device}")));
             }
             batch.extend(self.routes(place, ip, device));
+            batch.extend(self.branch_addresses(place, ip, device));
         }
         exec::batch("ip", Some(&name), &lines(batch))
+    }
+
+    /// The addresses of the branches at `place`, and the routes by which hosts choose them: traffic
+    /// between site A and a branch has both addresses of that number.
+    fn branch_addresses(&self, place: Place, ip: IpVersion, device: &str) -> Vec<String> {
+        let ends: fn(u8) -> (Place, Place) = match place {
+            Place::Site(_) => |n| (Place::Site(n), Place::Branch(n)),
+            Place::SiteB => |n| (Place::Branch(n), Place::Site(n)),
+            _ => return Vec::new(),
+        };
+        let commands = (0..self.branches).flat_map(|n| {
+            let (own, peer) = ends(n);
+            let route =
+                format!("route replace {} dev {device} src {}", peer.prefix(ip), own.address(ip));
+            let given = (own != place).then(|| address(own, ip, device, true));
+            given.into_iter().chain([route])
+        });
+        commands.collect()
     }
 
     /// Whether other places reach `place` only through a router.

@@ -2,6 +2,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use super::addresses::Place;
+use super::capabilities;
 use super::senders::Senders;
 use crate::engine::Job;
 use crate::scenario::{Congestion, IpVersion, Traffic, TrafficKind, Transport};
@@ -25,6 +26,13 @@ pub(super) fn programs(
     let scenario = job.scenario;
     let traffic = &scenario.traffic[index];
     let origin = Place::from(traffic.from);
+    // Where sites are branches of site B, all traffic starts at site A.
+    let (origin_host, target) = match origin {
+        Place::Site(site) if capabilities::has_branches(job) => {
+            (Place::Site(0), Place::Branch(site))
+        }
+        _ => (origin, Place::SiteB),
+    };
     let sockets = Sockets { ip: scenario.ip, index };
     let tcp = |congestion: &Congestion| senders.tcp(traffic, *congestion);
     let (first, second) = match &traffic.kind {
@@ -33,7 +41,7 @@ pub(super) fn programs(
             let measured = scenario.measured();
             (
                 (
-                    origin,
+                    origin_host,
                     Role::RequestServer {
                         listen,
                         connections: requests.connections,
@@ -55,7 +63,7 @@ pub(super) fn programs(
         TrafficKind::Bulk { flows, transport: Transport::Tcp(congestion) } => {
             let listen = sockets.at(origin, 0);
             (
-                (origin, Role::TcpSource { listen, flows: *flows, tcp: tcp(congestion) }),
+                (origin_host, Role::TcpSource { listen, flows: *flows, tcp: tcp(congestion) }),
                 (
                     Place::SiteB,
                     Role::TcpSink {
@@ -68,30 +76,30 @@ pub(super) fn programs(
             )
         }
         TrafficKind::Bulk { flows, transport: Transport::Udp } => {
-            let sinks: Vec<_> = (0..*flows).map(|flow| sockets.at(Place::SiteB, flow)).collect();
+            let sinks: Vec<_> = (0..*flows).map(|flow| sockets.at(target, flow)).collect();
             (
                 (Place::SiteB, Role::UdpSink { listen: sinks.clone(), reports: true }),
-                (origin, Role::UdpSource { sinks }),
+                (origin_host, Role::UdpSource { sinks }),
             )
         }
         TrafficKind::Bulk { flows, transport: Transport::UdpPrague } => {
-            let sinks: Vec<_> = (0..*flows).map(|flow| sockets.at(Place::SiteB, flow)).collect();
+            let sinks: Vec<_> = (0..*flows).map(|flow| sockets.at(target, flow)).collect();
             (
                 (Place::SiteB, Role::PragueSink { listen: sinks.clone() }),
-                (origin, Role::PragueSource { sinks }),
+                (origin_host, Role::PragueSource { sinks }),
             )
         }
         TrafficKind::Datagrams(pattern) => {
-            let sink = sockets.at(Place::SiteB, 0);
+            let sink = sockets.at(target, 0);
             (
                 (Place::SiteB, Role::UdpSink { listen: vec![sink], reports: false }),
-                (origin, Role::DatagramSource { sink, pattern: *pattern }),
+                (origin_host, Role::DatagramSource { sink, pattern: *pattern }),
             )
         }
         TrafficKind::UdpRr { flows } => {
             let listen = sockets.at(origin, 0);
             (
-                (origin, Role::UdpEcho { listen }),
+                (origin_host, Role::UdpEcho { listen }),
                 (Place::SiteB, Role::UdpLoops { echo: listen, flows: *flows }),
             )
         }

@@ -10,12 +10,12 @@ use forebay_queue::{codel, pi2};
 use forebay_sim::Capacity;
 use forebay_units::{Bytes, Nanos, Rate};
 
-use super::file::{ArmTable, File, SendboxValue};
+use super::file::{ArmTable, File, FromName, SendboxValue, TrafficTable};
 use super::grid::{Cell, cells};
 use super::model::{Arm, Experiment, IpVersion, Path, Scenario, Sendbox};
 use super::queue::{BundleTable, QueueTable};
 use super::rules::{Check, MAX_RUNS};
-use super::{Conditions, FaultKind, Maker, Queue, QueueKind, TrafficKind};
+use super::{Conditions, FaultKind, Maker, Queue, QueueKind, Spread, TrafficKind};
 use super::{classes, conditions, fault, phase, traffic_check};
 
 /// The largest number of full packets in a run. Each takes 16 bytes in a packet log, 1.6 GB in all.
@@ -244,8 +244,43 @@ impl Check<'_> {
             made.back = Some(conditions::back(self, back, path)?);
         }
         made.site_rtts = conditions::site_rtts(self, &file.site, self.sites(file)?, path)?;
-        made.spread = table.spread.as_ref().map(|s| *s.get_ref()).unwrap_or_default();
+        if let Some(spread) = &table.spread {
+            made.spread = *spread.get_ref();
+            self.spread(spread.span(), file, &made)?;
+        }
         Ok(made)
+    }
+
+    /// Checks that sites with a way of their own have one, and share nothing behind the sendbox.
+    fn spread(
+        &self,
+        span: Range<usize>,
+        file: &File,
+        made: &Conditions,
+    ) -> Result<(), ConfigError> {
+        if made.spread != Spread::Site {
+            return Ok(());
+        }
+        let fail = |what: String| Err(self.0.error_at(span.clone(), "path.spread", what));
+        let sites = self.sites(file)?;
+        if made.ways.len() != sites as usize {
+            return fail(format!(
+                "\"site\" needs a [[path.way]] for each site: there are {} for {sites}",
+                made.ways.len()
+            ));
+        }
+        let is_cross = |t: &Spanned<TrafficTable>| t.get_ref().from == Some(FromName::Cross);
+        let mut arms = file.arm.iter().map(Spanned::get_ref);
+        let beside = if !file.site.is_empty() {
+            "[[site]]: each way has its `rtt`"
+        } else if file.traffic.iter().any(is_cross) {
+            "cross traffic: no bottleneck is shared"
+        } else if arms.any(|arm| arm.outer.is_some() || arm.link.is_some()) {
+            "`outer` or `link` of [[arm]]: the sites share one sendbox, and no bottleneck"
+        } else {
+            return Ok(());
+        };
+        fail(format!("\"site\" does not go with {beside}"))
     }
 
     fn traffic(
@@ -436,6 +471,7 @@ impl Check<'_> {
             ("target", &table.target, has(Key::Target)),
             ("interval", &table.interval, has(Key::Interval)),
             ("l4s_threshold", &table.l4s_threshold, has(Key::L4sThreshold) && ours),
+            ("l4s_burst", &table.l4s_burst, has(Key::L4sBurst) && ours),
         ] {
             self.time(given.as_ref(), fits, &format!("{key}.{name}"))?;
         }

@@ -84,13 +84,26 @@ impl Conditions {
         }
     }
 
+    /// What the empty path of `site` takes beyond its way, there and back.
+    pub fn site_longer(&self, site: u32, path: &Path) -> Nanos {
+        match self.spread {
+            Spread::Site => Nanos::ZERO,
+            _ => self.site_rtt(site, path).saturating_sub(path.rtt),
+        }
+    }
+
     /// The round-trip time of the empty path of `site`, counted from zero, on `path`.
     pub fn site_rtt(&self, site: u32, path: &Path) -> Nanos {
+        if self.spread == Spread::Site
+            && let Some(way) = self.ways.get(site as usize)
+        {
+            return way.rtt;
+        }
         self.site_rtts.get(site as usize).copied().unwrap_or(path.rtt)
     }
 }
 
-/// The distribution of packets over equal-cost ways.
+/// The distribution of packets over parallel ways.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Spread {
@@ -99,6 +112,9 @@ pub enum Spread {
     Flow,
     /// Each packet independently.
     Packet,
+    /// The traffic of each site takes the way of its number. All of it comes from site A through
+    /// one sendbox, which has a bundle for each site.
+    Site,
 }
 
 /// A step of `[path] steps`.

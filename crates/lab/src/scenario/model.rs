@@ -96,6 +96,14 @@ impl Scenario {
         self
     }
 
+    /// The names of the bundles of `arm` in records: `b`, `b2` and so on for the sites, then
+    /// `outer`.
+    pub fn bundles(&self, arm: &Arm) -> Vec<String> {
+        let sites = if let Sendbox::Bundle(_) = arm.sendbox { self.sites } else { 0 };
+        let own = (1..=sites).map(|n| if n == 1 { "b".to_owned() } else { format!("b{n}") });
+        own.chain(arm.outer.map(|_| "outer".to_owned())).collect()
+    }
+
     /// The highest rate that the path's bottlenecks have together at any time; of a trace the mean.
     pub fn highest_rate(&self) -> Rate {
         let Conditions { capacity, ways, .. } = &self.conditions;

@@ -3,6 +3,7 @@ use std::fmt;
 use forebay_config::{DurationValue, Limit, RateValue, Spanned};
 use forebay_control::{ControllerKind, Detection};
 use forebay_discipline::{Discipline, EcnUse, Key, LimitOnPath, Profile, QueueSpec, Settings};
+use forebay_queue::dualpi2::BurstLimit;
 use forebay_units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
@@ -35,6 +36,9 @@ pub struct Queue {
     /// DualPI2's coupling factor k; its own if there is none.
     #[serde(default)]
     pub coupling: Option<f64>,
+    /// The largest burst of a flow in DualPI2's L queue, if there is a limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub l4s_burst: Option<Nanos>,
 }
 
 impl Queue {
@@ -50,6 +54,7 @@ impl Queue {
             profile: Profile::default(),
             l4s_threshold: None,
             coupling: None,
+            l4s_burst: None,
         }
     }
 
@@ -61,13 +66,13 @@ impl Queue {
     /// The queue that this project has for it at the bottleneck of `path`; `None` if only the
     /// kernel has one.
     pub fn spec(&self, path: &Path) -> Option<QueueSpec> {
-        QueueSpec::new(&self.at_bottleneck(), self.limit_on(path))
+        QueueSpec::new(&self.at_bottleneck(path), self.limit_on(path))
     }
 
     /// What `tc qdisc add` is told for the kernel's queue at the bottleneck of `path`; `None` if
     /// the laboratory cannot have it.
     pub fn tc_arguments(&self, path: &Path) -> Option<String> {
-        self.at_bottleneck().tc_arguments(self.limit_on(path), path.rate)
+        self.at_bottleneck(path).tc_arguments(self.limit_on(path), path.rate)
     }
 
     /// The policy that a box has for it. The box does not know its path, so a limit in
@@ -87,8 +92,8 @@ impl Queue {
         }
     }
 
-    /// The discipline at a bottleneck, before its limit is known.
-    fn at_bottleneck(&self) -> Discipline {
+    /// The discipline at the bottleneck of `path`, before its limit is known.
+    fn at_bottleneck(&self, path: &Path) -> Discipline {
         let kind = self.kind;
         let settings = Settings {
             target: self.target,
@@ -97,6 +102,7 @@ impl Queue {
             profile: kind.bottleneck_has(Key::Profile).then_some(self.profile),
             l4s_threshold: self.l4s_threshold,
             coupling: self.coupling,
+            l4s_burst: self.l4s_burst.map(|burst| BurstLimit { rate: path.rate, burst }),
             ..Settings::default()
         };
         Discipline { kind, settings }
@@ -132,6 +138,9 @@ impl fmt::Display for Queue {
         if let Some(k) = self.coupling {
             write!(f, " k {k}")?;
         }
+        if let Some(burst) = self.l4s_burst {
+            write!(f, " bursts of {} ms", burst.as_millis_f64())?;
+        }
         match self.by {
             Maker::Forebay => Ok(()),
             Maker::Kernel => f.write_str(" by kernel"),
@@ -164,6 +173,7 @@ pub(super) struct QueueTable {
     pub(super) profile: Option<Spanned<Profile>>,
     pub(super) l4s_threshold: Option<Spanned<DurationValue>>,
     pub(super) coupling: Option<Spanned<f64>>,
+    pub(super) l4s_burst: Option<Spanned<DurationValue>>,
 }
 
 impl QueueTable {
@@ -179,6 +189,7 @@ impl QueueTable {
             profile: self.profile.as_ref().map(|p| *p.get_ref()).unwrap_or_default(),
             l4s_threshold: time(&self.l4s_threshold),
             coupling: self.coupling.as_ref().map(|k| *k.get_ref()),
+            l4s_burst: time(&self.l4s_burst),
             ..plain
         }
     }

@@ -286,6 +286,9 @@ fn mixes_round_trips_and_ecn_fields_are_read() {
     let text = L4S.replacen("\"paper\"", "\"paper\", coupling = 1.64", 1);
     let coupled = parse("x.toml".as_ref(), &text).unwrap().cells[0].arms[0].queue;
     assert_eq!(coupled.to_string(), "dualpi2 40000 packets as in the paper k 1.64");
+    let text = L4S.replacen("\"paper\"", "\"paper\", l4s_burst = \"2 ms\"", 1);
+    let limited = parse("x.toml".as_ref(), &text).unwrap().cells[0].arms[0].queue;
+    assert_eq!(limited.to_string(), "dualpi2 40000 packets as in the paper bursts of 2 ms");
 }
 
 /// Prague over UDP carries ECT(1).
@@ -341,6 +344,16 @@ fn invalid_mixes_round_trips_and_ecn_fields_are_refused() {
             "\"dualpi2\", profile",
             "\"codel\", profile",
             "6: path.queue.profile: is of this project's pie and dualpi2",
+        ),
+        (
+            "profile = \"paper\"",
+            "l4s_burst = \"0 ms\"",
+            "6: path.queue.l4s_burst: must be above zero, at most 4 s",
+        ),
+        (
+            "kind = \"fq_codel\", l4s_threshold",
+            "kind = \"fq_codel\", l4s_burst",
+            "30: arm.queue.l4s_burst: is not of this kind of queue",
         ),
         (
             "profile = \"paper\"",
@@ -459,6 +472,34 @@ fn policers_ways_back_and_paths_of_sites_are_read() {
     ] {
         let error = with(path, rest).unwrap_err().to_string();
         assert!(error.contains(says), "{error}");
+    }
+}
+
+#[test]
+fn sites_may_have_ways_of_their_own() {
+    let with = |sites: u32, ways: &str, rest: &str| {
+        let text = MINIMAL.replacen("[path]", &format!("sites = {sites}\n[path]"), 1);
+        let text = text.replacen("[[traffic]]", &format!("{ways}\n[[traffic]]"), 1) + rest;
+        parse(FilePath::new("x.toml"), &text).map(|mut e| e.cells.remove(0))
+    };
+    let ways =
+        "spread = \"site\"\n[[path.way]]\nrate = \"12 Mbit/s\"\n[[path.way]]\nrtt = \"70 ms\"\n";
+    let cell = with(2, ways, "").unwrap();
+    let Scenario { conditions, path, .. } = &cell;
+    assert_eq!(conditions.spread, Spread::Site);
+    let rtts = [0, 1].map(|site| conditions.site_rtt(site, path).as_millis_f64());
+    assert_eq!(rtts, [50.0, 70.0]);
+    assert_eq!(conditions.site_longer(1, path), Nanos::ZERO, "the way itself is longer");
+    let cross = "[[traffic]]\nname = \"cross\"\nkind = \"bulk\"\nfrom = \"cross\"\n";
+    let outer = "outer = { policy = \"fifo\", limit = \"9 packets\" }";
+    for (sites, rest, says) in [
+        (3, "", "path.spread: \"site\" needs a [[path.way]] for each site: there are 2 for 3"),
+        (2, "[[site]]", "does not go with [[site]]"),
+        (2, cross, "does not go with cross traffic"),
+        (2, outer, "does not go with `outer` or `link`"),
+    ] {
+        let error = with(sites, ways, rest).unwrap_err().to_string();
+        assert!(error.contains(says) && error.starts_with("x.toml:"), "{error}");
     }
 }
 

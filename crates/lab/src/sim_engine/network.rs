@@ -109,8 +109,13 @@ impl Network {
             // At most 200 sites, which the scenario's checks ensure.
             let source = if site == 0 { LEFT } else { CROSS + site as u8 };
             // What the site's path is longer than the others' follows the bottleneck.
-            let longer = job.scenario.conditions.site_rtt(site, &job.scenario.path) - path_rtt;
-            let mut shared = shared.clone();
+            let conditions = &job.scenario.conditions;
+            let longer = conditions.site_longer(site, &job.scenario.path);
+            let mut shared = match conditions.spread {
+                // The scenario's checks ensure that each site has its way.
+                Spread::Site => vec![Hop::Link(ways[site as usize])],
+                Spread::Flow | Spread::Packet => shared.clone(),
+            };
             let mut own_messages = for_messages;
             if longer > Nanos::ZERO {
                 let config = LinkConfig { delay: longer - longer / 2, ..LinkConfig::default() };
@@ -153,9 +158,11 @@ impl Network {
             let (rtt, through) = match traffic.from {
                 Origin::Cross => (traffic.rtt.unwrap_or(path_rtt), None),
                 Origin::Site(site) => {
-                    let own = job.scenario.conditions.site_rtt(site, &job.scenario.path);
-                    let longer = own - path_rtt;
-                    let rtt = traffic.rtt.unwrap_or(own) - (longer - longer / 2);
+                    let conditions = &job.scenario.conditions;
+                    let own = conditions.site_rtt(site, &job.scenario.path);
+                    let longer = conditions.site_longer(site, &job.scenario.path);
+                    let more = traffic.rtt.map_or(Nanos::ZERO, |rtt| rtt.saturating_sub(own));
+                    let rtt = path_rtt + longer / 2 + more;
                     (rtt, sites[site as usize].bundle)
                 }
             };

@@ -43,7 +43,7 @@ fn main() -> ExitCode {
 }
 
 fn tests() -> ExitCode {
-    let tests: [(&str, fn()); 20] = [
+    let tests: [(&str, fn()); 22] = [
         ("all_traffic_flows_and_nothing_is_left", all_traffic_flows_and_nothing_is_left),
         ("sites_have_boxes_of_their_own", sites_have_boxes_of_their_own),
         ("hosts_that_ask_for_ecn_are_marked", hosts_that_ask_for_ecn_are_marked),
@@ -60,6 +60,8 @@ fn tests() -> ExitCode {
             "a_route_changes_and_a_traffic_s_way_back_is_longer",
             wires::a_route_changes_and_a_traffic_s_way_back_is_longer,
         ),
+        ("boxes_are_around_boxes", wires::boxes_are_around_boxes),
+        ("sites_take_ways_of_their_own", wires::sites_take_ways_of_their_own),
         ("what_the_engine_lacks_is_named", wires::what_the_engine_lacks_is_named),
         ("a_killed_box_is_started_again", a_killed_box_is_started_again),
         ("an_interrupt_leaves_nothing", an_interrupt_leaves_nothing),

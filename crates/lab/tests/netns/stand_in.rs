@@ -23,7 +23,7 @@ pub(crate) fn sendbox() -> ExitCode {
     fs::write(flag("--event-log"), "").unwrap();
     let tick = Tick {
         time: 1,
-        bundle: "b".to_owned(),
+        bundle: if config.contains("name = \"outer\"") { "outer" } else { "b" }.to_owned(),
         mode: "open".to_owned(),
         rate: None,
         rtt: None,

@@ -5,11 +5,13 @@ use std::fs;
 use std::ops::Range;
 
 use forebay_lab::engine::{Engine, Interrupt, Job};
-use forebay_lab::netns::Netns;
+use forebay_lab::netns::{Dataplane, Netns};
 use forebay_lab::results::Run;
 use forebay_lab::scenario::{self, Maker, Scenario, Sendbox};
 use forebay_records::packet_log::Fate;
-use forebay_units::Nanos;
+use forebay_units::{Nanos, Rate};
+
+use crate::traces::Traces;
 
 /// Returns a scenario of two seconds with this path, traffic and one bundle.
 fn scenario(path: &str, traffic: &str) -> Scenario {
@@ -286,7 +288,8 @@ pub(crate) fn what_the_engine_lacks_is_named() {
     ways.arms[0].queue.by = Maker::Kernel;
     let clock = "[[fault]]\nat = \"1 s\"\nclock = \"sendbox\"\nahead = \"5 s\"\n";
     let clock = scenario(plain, &(clock.to_owned() + PING));
-    let mut nested = scenario(plain, PING);
+    let sites = format!("[[site]]\nrtt = \"30 ms\"\n{PING}");
+    let mut nested = scenario(plain, &sites);
     if let Sendbox::Bundle(own) = nested.arms[0].sendbox {
         nested.arms[0].outer = Some(own);
     }
@@ -296,11 +299,90 @@ pub(crate) fn what_the_engine_lacks_is_named() {
         (varying, "with a varying rate (`trace`, `steps`)"),
         (ways, "with several ways"),
         (late, "(`start` of [[arm]])"),
-        (nested, "(`outer` of [[arm]])"),
+        (nested, "[[site]] does not go with `outer` of [[arm]]"),
         (clock, "(`clock` of [[fault]]), which this scenario asks for: run it with `--engine sim`"),
     ] {
         let job = Job { scenario: &scenario, arm: &scenario.arms[0], seed: 1 };
         let error = Netns::default().check(&job).unwrap_err().to_string();
         assert!(error.contains(says) && !error.contains('\n'), "{error}");
+    }
+    let mut nested = scenario(plain, PING);
+    if let Sendbox::Bundle(own) = nested.arms[0].sendbox {
+        nested.arms[0].outer = Some(own);
+    }
+    let job = Job { scenario: &nested, arm: &nested.arms[0], seed: 1 };
+    let error = Netns { dataplane: Dataplane::Kernel }.check(&job).unwrap_err().to_string();
+    assert!(error.contains("`outer` of [[arm]] needs sendboxes in user space"), "{error}");
+}
+
+/// A pair of boxes around those of two sites: everything passes it, in either version of IP. The
+/// first requests may be lost while the stand-ins' bridges come up.
+pub(crate) fn boxes_are_around_boxes() {
+    for ip in [4, 6] {
+        let traffic = format!("{PING}site = 2\n{}", cbr("5 Mbit/s"));
+        let text = format!(
+            "name = \"x\"\nip = {ip}\nsites = 2\nwarmup = \"200 ms\"\nduration = \"3 s\"\n\
+             [path]\nrate = \"40 Mbit/s\"\nrtt = \"10 ms\"\n\
+             queue = {{ kind = \"fifo\", limit = \"200 packets\" }}\n{traffic}\n\
+             [[arm]]\nname = \"nested\"\n\
+             sendbox = {{ policy = \"sfq\", limit = \"1000 packets\" }}\n\
+             outer = {{ policy = \"fifo\", limit = \"1000 packets\" }}\n"
+        );
+        let scenario = scenario::parse("x.toml".as_ref(), &text).unwrap().cells.remove(0);
+        let mut traces = Traces::default();
+        let job = Job { scenario: &scenario, arm: &scenario.arms[0], seed: 1 };
+        let look = &mut |_| traces.look(std::process::id());
+        let run = Netns::default().run(&job, &Interrupt::default(), look).unwrap();
+        // Two namespaces for each site, four that all share, and three of the outer pair.
+        traces.assert_seen_and_gone_with(1, 11);
+        let trips = round_trips(&run);
+        assert!(!trips.is_empty() && trips.iter().all(|trip| *trip >= 10.0), "{trips:?}");
+        assert!(run.progress.iter().any(|p| p.traffic == "cbr" && p.bytes > 0));
+        let mut bundles: Vec<_> = run.ticks.iter().map(|tick| tick.bundle.as_str()).collect();
+        bundles.sort_unstable();
+        assert_eq!(bundles, ["b", "b", "outer"], "the stand-ins tick once each");
+        assert!(run.bottleneck.iter().all(|record| record.source == 0), "one port for all sites");
+        let hops: Vec<_> = run.hops.iter().map(|hop| hop.hop.as_str()).collect();
+        assert_eq!(hops, ["sendbox", "sendbox2", "link"]);
+    }
+}
+
+/// The traffic of each site has the way of its number, and all of it passes one sendbox.
+pub(crate) fn sites_take_ways_of_their_own() {
+    for ip in [4, 6] {
+        let traffic = "[[traffic]]\nname = \"near\"\nkind = \"udp_rr\"\nflows = 2\n\
+                       [[traffic]]\nname = \"far\"\nkind = \"udp_rr\"\nflows = 2\nsite = 2\n\
+                       [[traffic]]\nname = \"tcp\"\nkind = \"bulk\"\nsite = 2\n\
+                       [[traffic]]\nname = \"udp\"\nkind = \"cbr\"\nrate = \"2 Mbit/s\"\nsite = 2\n";
+        let text = format!(
+            "name = \"x\"\nip = {ip}\nsites = 2\nwarmup = \"200 ms\"\nduration = \"1800 ms\"\n\
+             [path]\nrate = \"40 Mbit/s\"\nrtt = \"10 ms\"\nspread = \"site\"\n\
+             queue = {{ kind = \"fifo\", limit = \"100 packets\" }}\n\
+             [[path.way]]\n[[path.way]]\nrate = \"10 Mbit/s\"\nrtt = \"40 ms\"\n{traffic}\n\
+             [[arm]]\nname = \"one\"\n\
+             sendbox = {{ policy = \"sfq\", limit = \"1000 packets\" }}\n"
+        );
+        let scenario = scenario::parse("x.toml".as_ref(), &text).unwrap().cells.remove(0);
+        let mut traces = Traces::default();
+        let job = Job { scenario: &scenario, arm: &scenario.arms[0], seed: 1 };
+        let look = &mut |_| traces.look(std::process::id());
+        let run = Netns::default().run(&job, &Interrupt::default(), look).unwrap();
+        traces.assert_seen_and_gone_with(1, 6);
+        let trips = |name: &str| -> Vec<f64> {
+            let own = run.round_trips.iter().filter(|trip| trip.traffic == name);
+            own.filter_map(|trip| Some((trip.end? - trip.start) as f64 / 1e6)).collect()
+        };
+        let (near, far) = (trips("near"), trips("far"));
+        assert!(near.iter().any(|trip| *trip < 20.0), "{near:?}");
+        assert!(!far.is_empty() && far.iter().all(|trip| *trip >= 40.0), "{far:?}");
+        for name in ["tcp", "udp"] {
+            assert!(run.progress.iter().any(|p| p.traffic == name && p.bytes > 0), "{name}");
+        }
+        // The bottleneck of 10 Mbit/s bounds the second site's traffic.
+        let bytes: u64 = run.progress.iter().map(|p| p.bytes).sum();
+        let most = Rate::from_mbps(10).bytes_in(scenario.length() + Nanos::from_secs(1)).0;
+        assert!(bytes < most, "{bytes} B");
+        let hops: Vec<_> = run.hops.iter().map(|hop| hop.hop.as_str()).collect();
+        assert_eq!(hops, ["sendbox", "link"]);
     }
 }
