@@ -16,7 +16,7 @@ use crate::changed::Changed;
 use crate::figure::Over;
 use crate::page_file::{OneOrMany, Page, criteria, name};
 use forebay_lab::analysis::Size;
-use forebay_lab::scenario;
+use forebay_lab::scenario::{self, Arm, Scenario};
 use forebay_outcome::provenance;
 
 /// The engines that a claim may name.
@@ -96,6 +96,7 @@ struct SelectionTable {
     phase: Option<String>,
     size: Option<Size>,
     mode: Option<String>,
+    bundle: Option<String>,
     #[serde(default)]
     cells: BTreeMap<String, OneOrMany>,
     over: Option<Over>,
@@ -156,6 +157,7 @@ impl Check<'_> {
                 phase: own.phase.or_else(|| base.phase.clone()),
                 size: own.size.or(base.size),
                 mode: own.mode.or_else(|| base.mode.clone()),
+                bundle: own.bundle.or_else(|| base.bundle.clone()),
                 cells: if own.cells.is_empty() { base.cells.clone() } else { own.cells },
                 over: own.over.or(base.over),
             };
@@ -194,6 +196,12 @@ impl Check<'_> {
         if let Some(phase) = quantity.phase.as_ref().filter(|p| !phases.any(|x| x.name == **p)) {
             return Err(fail(format!("the scenario has no phase \"{phase}\"")));
         }
+        if let Some(bundle) = &quantity.bundle {
+            let has = |(c, a): (&Scenario, &Arm)| a.name == arm && c.bundles(a).contains(bundle);
+            if !cells.iter().flat_map(|c| c.arms.iter().map(move |a| (c, a))).any(has) {
+                return Err(fail(format!("arm \"{arm}\" has no bundle \"{bundle}\"")));
+            }
+        }
         let only = table.cells.into_iter().map(|(axis, values)| (axis, values.list())).collect();
         let over = table.over.unwrap_or_default();
         let selection = Selection { arm, cells: only, quantity, over };
@@ -223,6 +231,7 @@ impl Check<'_> {
             phase: None,
             size: own.size,
             mode: None,
+            bundle: None,
             cells: BTreeMap::new(),
             over: None,
         };
@@ -252,6 +261,11 @@ fn quantity(table: &SelectionTable) -> Result<Quantity, String> {
     if table.mode.is_some() != (measure == Measure::Mode) {
         return Err("`mode` goes with measure = \"mode\", and that with it".to_owned());
     }
+    if table.bundle.is_some() && (!measure.is_by_bundle() || table.traffic.is_some()) {
+        return Err(
+            "`bundle` goes with \"mode\" and \"sendbox_queue\", without `traffic`".to_owned()
+        );
+    }
     if table.phase.is_some() && measure.is_comparison() {
         return Err("a comparison is of all that is measured: remove `phase`".to_owned());
     }
@@ -262,5 +276,6 @@ fn quantity(table: &SelectionTable) -> Result<Quantity, String> {
         phase: table.phase.clone(),
         size: table.size.unwrap_or_default(),
         mode: table.mode.clone().unwrap_or_default(),
+        bundle: table.bundle.clone(),
     })
 }

@@ -11,7 +11,7 @@ use super::picture::{Part, Wanted};
 use super::quantity::{Measure, Quantity, Statistic};
 use super::traffic_kind::KindFilter;
 use super::window::{Window, is_mode, statistic};
-use forebay_lab::analysis::{EstimateErrors, Intake, Sorted, at_sendbox, slowdown};
+use forebay_lab::analysis::{EstimateErrors, Intake, Sorted, at_sendbox, at_sendbox_of, slowdown};
 use forebay_lab::engine::Job;
 use forebay_lab::results::{Progress, Request, Run, Tick};
 use forebay_lab::scenario::{Arm, Experiment, Origin, Scenario, TrafficKind};
@@ -81,14 +81,7 @@ fn sample(quantity: &Quantity, scenario: &Scenario, run: &Run) -> Sorted {
             let passed = Passed::of(quantity, scenario, run, window);
             passed.and_then(|passed| passed.measure(quantity, scenario)).into_iter().collect()
         }
-        Measure::SendboxQueue => match &*at_sendbox(run) {
-            [] => std::iter::once(0.0).collect(),
-            records => {
-                let kind = KindFilter::of(quantity, scenario);
-                let waits = kind.and_then(|kind| waits(records, window, quantity.at, kind));
-                waits.into_iter().collect()
-            }
-        },
+        Measure::SendboxQueue => sendbox_queue(quantity, scenario, run, window),
         Measure::Queues => {
             let wait =
                 |measure| sample(&Quantity { measure, ..quantity.clone() }, scenario, run).mean();
@@ -97,7 +90,7 @@ fn sample(quantity: &Quantity, scenario: &Scenario, run: &Run) -> Sorted {
         }
         Measure::Goodput => goodput(quantity, run, window).into_iter().collect(),
         Measure::OutOfOrder => out_of_order(run, window).into_iter().collect(),
-        Measure::Mode => mode_share(&quantity.mode, run, window).into_iter().collect(),
+        Measure::Mode => mode_share(quantity, run, window).into_iter().collect(),
         Measure::Fairness => {
             let seconds = fairness(quantity, scenario, run, window);
             seconds.into_iter().collect::<Sorted>().mean().into_iter().collect()
@@ -141,6 +134,21 @@ fn connections(scenario: &Scenario, wanted: impl Fn(&str) -> bool) -> Vec<std::o
     ranges
 }
 
+/// The statistic of the waits at the sendboxes, or at that of the quantity's bundle.
+fn sendbox_queue(quantity: &Quantity, scenario: &Scenario, run: &Run, window: Window) -> Sorted {
+    if let Some(bundle) = &quantity.bundle {
+        let records = at_sendbox_of(run, bundle);
+        let of = waits(&records, window, quantity.at, KindFilter::default());
+        return of.into_iter().collect();
+    }
+    let records = at_sendbox(run);
+    if records.is_empty() {
+        return std::iter::once(0.0).collect();
+    }
+    let kind = KindFilter::of(quantity, scenario);
+    kind.and_then(|kind| waits(&records, window, quantity.at, kind)).into_iter().collect()
+}
+
 fn waits(records: &[Record], window: Window, at: Statistic, kind: KindFilter) -> Option<f64> {
     let sent =
         records.iter().filter(|r| r.fate == Fate::Sent && window.holds(r.time.0) && kind.holds(r));
@@ -175,10 +183,14 @@ fn out_of_order(run: &Run, window: Window) -> Option<f64> {
     (late + in_order > 0).then(|| late as f64 / (late + in_order) as f64 * 100.0)
 }
 
-/// The share of time in `mode`, in per cent of all ticks; `None` without ticks.
-fn mode_share(mode: &str, run: &Run, window: Window) -> Option<f64> {
-    let ticks = || run.ticks.iter().filter(|t| window.holds(t.time));
-    let (all, own) = (ticks().count(), ticks().filter(|t| is_mode(t, mode)).count());
+/// The share of time in the quantity's mode, in per cent of the ticks of its bundles; `None`
+/// without ticks.
+fn mode_share(quantity: &Quantity, run: &Run, window: Window) -> Option<f64> {
+    let counts = |t: &&Tick| {
+        window.holds(t.time) && quantity.bundle.as_ref().is_none_or(|name| t.bundle == *name)
+    };
+    let ticks = || run.ticks.iter().filter(counts);
+    let (all, own) = (ticks().count(), ticks().filter(|t| is_mode(t, &quantity.mode)).count());
     (all > 0).then(|| own as f64 / all as f64 * 100.0)
 }
 

@@ -44,6 +44,7 @@ fn quantity(measure: Measure) -> Quantity {
         phase: None,
         size: forebay_lab::analysis::Size::All,
         mode: String::new(),
+        bundle: None,
     }
 }
 
@@ -197,4 +198,29 @@ fn fairness_by_hand() {
     assert_eq!(of(&bulk(Measure::FairAfter), &run), [3.0]);
     run.progress.truncate(10);
     assert_eq!(of(&bulk(Measure::FairAfter), &run), [10.0], "never");
+}
+
+#[test]
+fn waits_and_modes_of_one_bundle() {
+    let tick = |bundle: &str, mode: &str, backlog: u64| -> forebay_lab::results::Tick {
+        let json = serde_json::json!({
+            "time": 6 * SECOND, "bundle": bundle, "mode": mode, "rate": 8_000_000, "rtt": null,
+            "min_rtt": null, "send_rate": null, "receive_rate": null, "epoch": 16,
+            "backlog": backlog,
+        });
+        serde_json::from_value(json).unwrap()
+    };
+    let mut run = run();
+    run.ticks = vec![tick("b", "open", 1_000), tick("outer", "delay control", 5_000)];
+    let of_bundle = |measure, bundle: &str| {
+        let mode = "open".to_owned();
+        of(&Quantity { mode, bundle: Some(bundle.to_owned()), ..quantity(measure) }, &run)
+    };
+    assert_eq!(of_bundle(Measure::SendboxQueue, "b"), [1.0]);
+    assert_eq!(of_bundle(Measure::SendboxQueue, "outer"), [5.0]);
+    assert_eq!(of_bundle(Measure::Mode, "b"), [100.0]);
+    assert_eq!(of_bundle(Measure::Mode, "outer"), [0.0]);
+    assert!(of_bundle(Measure::Mode, "b2").is_empty());
+    let all = Quantity { mode: "open".to_owned(), ..quantity(Measure::Mode) };
+    assert_eq!(of(&all, &run), [50.0]);
 }

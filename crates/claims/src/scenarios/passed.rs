@@ -147,6 +147,7 @@ sendbox = "forward"
             phase: None,
             size: Size::All,
             mode: String::new(),
+            bundle: None,
         };
         Passed::of(&quantity, &scenario, run, Window::of(run, None))?.measure(&quantity, &scenario)
     }
@@ -190,7 +191,8 @@ sendbox = "forward"
             let traffic = traffic.iter().map(|t| (*t).to_owned()).collect();
             let (at, size, mode) = (Statistic::Mean, Size::All, String::new());
             let measure = Measure::SendboxQueue;
-            KindFilter::of(&Quantity { measure, at, traffic, phase: None, size, mode }, &scenario)
+            let quantity = Quantity { measure, at, traffic, phase: None, size, mode, bundle: None };
+            KindFilter::of(&quantity, &scenario)
         };
         assert_eq!(of(&["classic"]), None);
         assert_eq!(of(&["l4s", "classic"]), None);

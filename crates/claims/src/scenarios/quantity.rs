@@ -118,6 +118,11 @@ impl Measure {
             || self.is_at_bottleneck()
     }
 
+    /// Whether the measure can be limited to a bundle by name.
+    pub const fn is_by_bundle(self) -> bool {
+        matches!(self, Self::SendboxQueue | Self::Mode)
+    }
+
     /// Whether the measure is of packets at the bottleneck.
     pub const fn is_at_bottleneck(self) -> bool {
         matches!(
@@ -173,6 +178,9 @@ pub struct Quantity {
     pub size: Size,
     /// The mode for [`Measure::Mode`].
     pub mode: String,
+    /// The name of the bundle that counts; all bundles if there is none. Waits at its sendbox are
+    /// then those of its ticks.
+    pub bundle: Option<String>,
 }
 
 /// The quantity in words, such as `slowdown, p50, of web`.
@@ -204,6 +212,9 @@ impl fmt::Display for Quantity {
         }
         if !self.traffic.is_empty() {
             write!(f, ", of {}", self.traffic.join(" and "))?;
+        }
+        if let Some(bundle) = &self.bundle {
+            write!(f, ", bundle {bundle}")?;
         }
         Ok(())
     }

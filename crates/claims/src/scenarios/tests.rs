@@ -135,6 +135,16 @@ fn an_impossible_claim_is_refused_by_line_and_key() {
         ("at = \"p50\"", "at = \"p50\", mode = \"open\"", "10: figure.of: `mode` goes with"),
         (
             "measure = \"goodput\", cells",
+            "measure = \"goodput\", bundle = \"b\", cells",
+            "15: figure.of: `bundle` goes with \"mode\" and \"sendbox_queue\"",
+        ),
+        (
+            "measure = \"goodput\", cells",
+            "measure = \"mode\", mode = \"open\", bundle = \"outer\", cells",
+            "15: figure.of: arm \"bundler\" has no bundle \"outer\"",
+        ),
+        (
+            "measure = \"goodput\", cells",
             "measure = \"rtt_error\", at = \"p50\", traffic = \"flow\", cells",
             "15: figure.of: this measure has no `traffic`",
         ),
