@@ -202,7 +202,7 @@ fn fairness_by_hand() {
 
 #[test]
 fn waits_and_modes_of_one_bundle() {
-    let tick = |bundle: &str, mode: &str, backlog: u64| -> forebay_lab::results::Tick {
+    let tick = |bundle: &str, mode: &str, backlog: u64| -> Tick {
         let json = serde_json::json!({
             "time": 6 * SECOND, "bundle": bundle, "mode": mode, "rate": 8_000_000, "rtt": null,
             "min_rtt": null, "send_rate": null, "receive_rate": null, "epoch": 16,
