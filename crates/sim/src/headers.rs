@@ -153,9 +153,11 @@ pub(crate) fn content(body: &Body, mode: EcnMode) -> Content {
         Body::Control { control, numbers, .. } => {
             Content::Tcp(TcpHeader::of_control(control, numbers, mode))
         }
-        Body::Datagram { .. } | Body::Request { .. } | Body::Report { .. } | Body::Marks { .. } => {
-            Content::Udp
-        }
+        Body::Datagram { .. }
+        | Body::Request { .. }
+        | Body::Report { .. }
+        | Body::Marks { .. }
+        | Body::Payload { .. } => Content::Udp,
         Body::Feedback { .. } => Content::Message("feedback"),
         Body::EpochUpdate { .. } => Content::Message("epoch-update"),
         Body::EpochAck { .. } => Content::Message("epoch-ack"),

@@ -1,5 +1,7 @@
 //! The parts of a simulated network: links, bundles, routes and paths.
 
+use std::net::SocketAddr;
+
 use forebay_units::Nanos;
 
 use crate::pattern::PatternError;
@@ -75,6 +77,16 @@ pub struct Route {
 }
 
 impl Route {
+    /// Creates a route over one link.
+    pub fn over(link: LinkId) -> Self {
+        Self { hops: vec![Hop::Link(link)], ..Self::default() }
+    }
+
+    /// Returns whether a packet crosses a link.
+    pub(crate) fn crosses_link(&self) -> bool {
+        self.hops.iter().any(|hop| !hop.links().is_empty())
+    }
+
     /// Checks that the route has hops, that all of them exist in a network of `links` links and
     /// `bundles` bundles, and that it has no loop.
     pub(crate) fn check(&self, links: usize, bundles: usize) -> Result<(), SetupError> {
@@ -173,6 +185,36 @@ pub enum SetupError {
     Hop {
         /// The index of the hop, from zero.
         hop: usize,
+    },
+    /// A route between endpoints crosses no link.
+    #[error("route {0} joins endpoints, so it must cross a link")]
+    NoLink(usize),
+    /// Two endpoints have the same address.
+    #[error("another endpoint has the address {0}")]
+    AddressInUse(SocketAddr),
+    /// Two joined endpoints have addresses of different families.
+    #[error("{first} and {second} cannot be joined: one is IPv4 and the other one IPv6")]
+    Families {
+        /// The address of the first endpoint.
+        first: SocketAddr,
+        /// The address of the second endpoint.
+        second: SocketAddr,
+    },
+    /// Two endpoints are joined already, or are the same.
+    #[error("{first} and {second} are joined already, or are the same endpoint")]
+    Joined {
+        /// The address of the first endpoint.
+        first: SocketAddr,
+        /// The address of the second endpoint.
+        second: SocketAddr,
+    },
+    /// Two endpoints are not joined.
+    #[error("{first} and {second} are not joined: join them first")]
+    NotJoined {
+        /// The address of the first endpoint.
+        first: SocketAddr,
+        /// The address of the second endpoint.
+        second: SocketAddr,
     },
     /// The network has too many parts of a kind.
     #[error("too many {0}: add fewer")]

@@ -37,6 +37,8 @@ pub(crate) enum Body {
     Report { socket: u32, next: u64, received: u64 },
     /// A report of the receiver, to a UDP sender with Prague.
     Marks { socket: u32, report: prague::Report },
+    /// A datagram with a payload, from the sending end of a path between endpoints.
+    Payload { end: u32 },
     /// Feedback to a bundle's sendbox.
     Feedback { bundle: u32, feedback: Feedback },
     /// The acknowledgement of an epoch size, to a bundle's sendbox.
@@ -112,6 +114,9 @@ impl forebay_queue::Packet for Queued {
 pub(crate) struct Packets {
     all: Vec<Packet>,
     free: Vec<u32>,
+    /// The payloads of datagrams of endpoints, by the index of the packet. The memory of a payload
+    /// stays when its packet has gone, for the next one with that index.
+    payloads: Vec<Vec<u8>>,
     made: u64,
 }
 
@@ -125,6 +130,22 @@ impl Packets {
         }
         self.all.push(packet);
         (self.all.len() - 1) as u32
+    }
+
+    /// Inserts a packet with a payload, which is exchanged for the memory of an earlier one.
+    pub(crate) fn insert_with(&mut self, packet: Packet, payload: &mut Vec<u8>) -> u32 {
+        let id = self.insert(packet);
+        let index = id as usize;
+        if self.payloads.len() <= index {
+            self.payloads.resize_with(index + 1, Vec::new);
+        }
+        std::mem::swap(&mut self.payloads[index], payload);
+        id
+    }
+
+    /// Returns the payload of a packet that was inserted with one.
+    pub(crate) fn payload(&self, id: u32) -> &[u8] {
+        &self.payloads[id as usize]
     }
 
     pub(crate) fn get(&self, id: u32) -> &Packet {

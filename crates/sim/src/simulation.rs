@@ -2,6 +2,7 @@
 
 mod connections;
 mod egress;
+mod endpoints;
 mod flows;
 mod forwarding;
 mod hosts;
@@ -18,6 +19,7 @@ pub use self::flows::FlowState;
 use self::connections::Phase;
 use crate::boxes::{BoxCounters, Bundle, Receivebox, SendboxState};
 use crate::egress::Egress;
+use crate::endpoint::Endpoints;
 use crate::events::EventQueue;
 use crate::link::{Link, LinkCounters};
 use crate::network::{BundleId, LinkId, Route, RouteCounters, RouteId};
@@ -55,6 +57,8 @@ enum Event {
     FirstRequest { requests: u32, client: u32 },
     /// A UDP flow's timer expires.
     Socket(u32),
+    /// An endpoint of the caller has something to do.
+    Endpoint(u32),
     /// A machine's queue has room for an endpoint.
     Wake(u32),
     /// The time of a super-packet in a machine's queue has come.
@@ -121,6 +125,7 @@ pub struct Simulation<O> {
     ended: Vec<u32>,
     requests: Vec<Requests>,
     sockets: Vec<Socket>,
+    endpoints: Endpoints,
     traffics: u32,
     /// Whether connections use ECN by default.
     ecn: bool,
@@ -270,6 +275,7 @@ impl<O: Observer> Simulation<O> {
             Event::NextRequest(requests) => self.send_scheduled_request(requests),
             Event::FirstRequest { requests, client } => self.send_next_request(requests, client),
             Event::Socket(socket) => self.on_socket(socket),
+            Event::Endpoint(endpoint) => self.on_endpoint(endpoint),
             Event::Wake(host) => self.flush(host),
             Event::Depart(egress) => self.serve_egress(usize::from(egress)),
         }

@@ -1,5 +1,7 @@
 //! The networks whose simulation is timed.
 
+mod endpoints;
+
 use forebay_control::ControlConfig;
 use forebay_queue::{Fifo, FqCodel, Limit, Sfq, fifo, fq_codel, sfq};
 use forebay_sim::{
@@ -71,7 +73,7 @@ fn dumbbell(rate: Rate, flows: u32, queue: Queue, boxes: bool) -> Simulation<()>
 /// The name of a network and the function that builds it.
 pub(crate) type Case = (&'static str, fn() -> Simulation<()>);
 
-pub(crate) const CASES: [Case; 5] = [
+pub(crate) const CASES: [Case; 6] = [
     ("50 flows, 96 Mbit/s, fifo", || {
         let rate = Rate::from_mbps(96);
         dumbbell(rate, 50, fifo_queue(rate), false)
@@ -91,5 +93,9 @@ pub(crate) const CASES: [Case; 5] = [
     ("100000 flows, 1 Gbit/s, fifo", || {
         let rate = Rate::from_mbps(1000);
         dumbbell(rate, 100_000, fifo_queue(rate), false)
+    }),
+    ("2 endpoints, 1 Gbit/s, fifo", || {
+        let rate = Rate::from_mbps(1000);
+        endpoints::pair(rate, RTT, fifo_queue(rate), 6_000)
     }),
 ];

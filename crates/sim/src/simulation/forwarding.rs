@@ -318,10 +318,14 @@ impl<O: Observer> Simulation<O> {
         if let Body::Segment { endpoint, .. } = packet.body {
             return self.on_segment(endpoint, id);
         }
+        if let Body::Payload { end } = packet.body {
+            let ecn = packet.ecn;
+            return self.on_payload(end, id, ecn);
+        }
         let Packet { body, len, ecn, flow_hash, .. } = *packet;
         self.packets.remove(id);
         match body {
-            Body::Segment { .. } => {} // Handled above.
+            Body::Segment { .. } | Body::Payload { .. } => {} // Handled above.
             Body::Control { endpoint, control, .. } => {
                 if self.hosts[endpoint as usize].is_from_peer(flow_hash) {
                     self.on_control(endpoint, control);

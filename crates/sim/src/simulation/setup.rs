@@ -7,6 +7,7 @@ use forebay_units::Nanos;
 use super::connections::Phase;
 use super::{Event, Simulation, TICK, Totals};
 use crate::boxes::{Bundle, BundleSetup};
+use crate::endpoint::Endpoints;
 use crate::events::EventQueue;
 use crate::link::{Link, LinkConfig};
 use crate::network::{BundleId, LinkId, Path, Route, RouteCounters, RouteId, SetupError};
@@ -37,6 +38,7 @@ impl<O: Observer> Simulation<O> {
             ended: Vec::new(),
             requests: Vec::new(),
             sockets: Vec::new(),
+            endpoints: Endpoints::default(),
             traffics: 0,
             ecn: false,
             pacing: Pacing::default(),
@@ -100,8 +102,9 @@ impl<O: Observer> Simulation<O> {
     /// Packets in transit keep the number of hops that they have passed.
     ///
     /// # Errors
-    /// Fails if the route is empty, has a loop, or has a hop that does not exist, or if a bundle's
-    /// messages would pass through its own boxes.
+    /// Fails if the route is empty, has a loop, or has a hop that does not exist, if a bundle's
+    /// messages would pass through its own boxes, or if a route between endpoints would cross no
+    /// link.
     pub fn set_route(&mut self, id: RouteId, route: Route) -> Result<(), SetupError> {
         self.exists(id)?;
         let route = self.checked(route)?;
@@ -110,6 +113,9 @@ impl<O: Observer> Simulation<O> {
         };
         if (0..).zip(&self.bundles).any(own) {
             return Err(SetupError::OwnMessages);
+        }
+        if !route.crosses_link() && self.endpoints.use_route(id) {
+            return Err(SetupError::NoLink(id.index()));
         }
         self.routes[usize::from(id.0)] = route;
         Ok(())
