@@ -6,7 +6,7 @@ use forebay_queue::{Limit as QueueLimit, Packet, Qdisc};
 use forebay_units::{Bytes, Nanos, Rate};
 use serde::{Deserialize, Serialize};
 
-use crate::limit::LimitOnPath;
+use crate::limit::{FRAME, LimitOnPath};
 use crate::settings::Profile;
 use crate::specification::{BuildError, Terms};
 use crate::{Discipline, Kind, Settings};
@@ -32,6 +32,17 @@ impl QueueSpec {
             return None;
         }
         Some(Self(Discipline { kind, settings: discipline.on_path(limit) }))
+    }
+
+    /// The queue of `kind` with the discipline's defaults that holds `packets` packets, or full
+    /// frames where the discipline counts bytes; `None` as for [`QueueSpec::new`].
+    pub fn of_packets(kind: Kind, packets: u32) -> Option<Self> {
+        let packets = u64::from(packets);
+        let bytes = Bytes(packets.saturating_mul(FRAME.0));
+        let spec = Self::new(&kind.into(), LimitOnPath { bytes, packets })?;
+        let Discipline { kind, settings } = spec.0;
+        let limit = if kind == Kind::Fifo { Some(Limit::Packets(packets)) } else { settings.limit };
+        Some(Self(Discipline { kind, settings: Settings { limit, ..settings } }))
     }
 
     /// The number of packets that may wait; for a limit in bytes, that of packets of 384 B.

@@ -2,6 +2,7 @@
 
 mod compare;
 mod harm;
+mod interop;
 mod reproduce;
 mod run;
 mod zd;
@@ -14,6 +15,7 @@ use forebay_config::ConfigError;
 use forebay_lab::analysis::Analysis;
 use forebay_lab::demo::{self, Demo, Setting};
 use forebay_lab::engine::EngineError;
+use forebay_lab::interop::ScenarioError;
 use forebay_lab::netns::{self, Netns};
 use forebay_lab::results::{external, store};
 use forebay_lab::runner::{self, Options, RunError};
@@ -37,6 +39,7 @@ pub(crate) fn run(args: &LabArgs) -> ExitCode {
         LabCommand::Reproduce(args) => reproduce::run(args),
         LabCommand::Harm(args) => harm::run(args),
         LabCommand::Zd { file, json } => zd::run(file, json.as_deref()),
+        LabCommand::Interop(args) => interop::run(args),
         LabCommand::Bench { times, json } => bench(*times, json.as_deref()),
     })
 }
@@ -168,6 +171,7 @@ fn end(result: Result<(), Failure>) -> ExitCode {
     let code = match e.downcast_ref() {
         Some(RunError::Engine(EngineError::Interrupted)) => 130,
         _ if matches!(e.downcast_ref(), Some(EngineError::Interrupted)) => 130,
+        _ if e.is::<ScenarioError>() => 2,
         _ if e.is::<ConfigError>() || e.is::<run::Mistakes>() => 2,
         _ => 1,
     };

@@ -10,6 +10,8 @@ pub mod compare;
 pub mod demo;
 pub mod engine;
 #[cfg(feature = "linux")]
+pub mod interop;
+#[cfg(feature = "linux")]
 pub mod link;
 #[cfg(feature = "linux")]
 pub mod netns;

@@ -7,6 +7,8 @@ use clap::{Args, Subcommand};
 use forebay_config::{Setting, SettingError};
 use forebay_harm::Family;
 use forebay_lab::compare::{Arms, Bands};
+use forebay_lab::interop;
+use forebay_lab::scenario::QueueKind;
 
 use super::share;
 
@@ -95,6 +97,9 @@ pub(crate) enum LabCommand {
         #[arg(long, value_name = "FILE")]
         json: Option<PathBuf>,
     },
+    /// Be the network between the client and the server of a QUIC interoperability test, in real
+    /// time (needs root).
+    Interop(InteropArgs),
     /// Measure the speed of the simulator on this machine.
     Bench {
         /// Runs of each case; the median is reported.
@@ -149,6 +154,28 @@ pub(crate) struct Axis(pub(crate) Vec<Setting>);
 
 fn axis(text: &str) -> Result<Axis, SettingError> {
     Setting::parse_all(text).map(Axis)
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct InteropArgs {
+    /// The scenario, such as "simple-p2p --delay=15ms --bandwidth=10Mbps --queue=25" [default: the
+    /// variable SCENARIO].
+    pub(crate) scenario: Option<String>,
+    /// The interface towards the client.
+    #[arg(long, value_name = "INTERFACE", default_value = "eth0")]
+    pub(crate) left: String,
+    /// The interface towards the server.
+    #[arg(long, value_name = "INTERFACE", default_value = "eth1")]
+    pub(crate) right: String,
+    /// The queue of each direction; its size is that of the scenario.
+    #[arg(long, value_name = "QUEUE", default_value = "fifo", value_parser = interop::queue)]
+    pub(crate) policy: QueueKind,
+    /// The seed of random losses.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Write the packet counts to this file at the end, as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) counters: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -21,8 +21,8 @@ pub(crate) use self::boxes::{
 };
 pub(crate) use self::l4s::{L4sArgs, L4sCheckArgs, L4sCommand};
 pub(crate) use self::lab::{
-    CompareArgs, Dataplane, DemoArgs, Engine, Export, HarmArgs, LabArgs, LabCommand, ReproduceArgs,
-    RunArgs,
+    CompareArgs, Dataplane, DemoArgs, Engine, Export, HarmArgs, InteropArgs, LabArgs, LabCommand,
+    ReproduceArgs, RunArgs,
 };
 #[cfg(feature = "plan")]
 pub(crate) use self::plan::{

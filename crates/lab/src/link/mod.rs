@@ -8,6 +8,7 @@
 
 mod bottleneck;
 mod bottleneck_queue;
+mod control;
 mod ends;
 mod in_flight;
 mod journal;
@@ -21,27 +22,29 @@ mod wire;
 use std::collections::VecDeque;
 use std::io::{self, BufRead, Write};
 use std::ops::RangeInclusive;
-use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 
 use forebay_dataplane::{Frame, KernelDrops, Method, Netdev, Pool, Port, Totals, open_ports};
 use forebay_records::HopCounters;
 use forebay_sim::{Policer, Random, SetupError};
 use forebay_system::clock;
+use forebay_system::signals::Signals;
 use forebay_system::wait::{Waiter, precise_timers};
 use forebay_units::{Bytes, Nanos};
 use forebay_wire::{Frame as Parsed, Ports};
 
-pub use self::spec::{BottleneckSpec, LaterSpec, LinkSpec, RouteSpec, WaySpec};
+pub use self::spec::{
+    BottleneckSpec, LaterSpec, LinkSpec, LossLimits, OutageSpec, RouteSpec, WaySpec,
+};
 
 use self::bottleneck_queue::{Sent, refuse};
+use self::control::{Control, Instruction};
 use self::ends::Ends;
 use self::in_flight::InFlight;
 use self::journal::Journal;
 use self::way::Ways;
 use self::way_back::WayBack;
 use self::wire::RunPropagation;
-use crate::traffic::Start;
 
 /// Why a link cannot run, or stopped.
 #[derive(Debug, thiserror::Error)]
@@ -89,8 +92,22 @@ pub fn main() -> Result<(), LinkError> {
     let mut link = Link::new(&spec)?;
     println!("{}", serde_json::json!({ "event": "ready" }));
     io::stdout().flush().map_err(LinkError::Spec)?;
-    link.forward()?;
+    link.forward(&Control::Parent)?;
     link.finish(&spec)
+}
+
+/// Runs a link on its own, whose run starts now, until a signal comes. It calls `ready` when it
+/// forwards. At the end it writes its results.
+///
+/// # Errors
+///
+/// If it cannot be set up, or its results cannot be written.
+pub fn run(spec: &LinkSpec, signals: Signals, ready: impl FnOnce()) -> Result<(), LinkError> {
+    let mut link = Link::new(spec)?;
+    link.start_at(clock::now());
+    ready();
+    link.forward(&Control::Signals(signals))?;
+    link.finish(spec)
 }
 
 struct Link {
@@ -114,7 +131,9 @@ struct Link {
     random: Random,
     /// The number of frames that the wire lost.
     lost: u64,
-    started: bool,
+    /// The start of the run, if it has started.
+    started: Option<Nanos>,
+    outage: Option<OutageSpec>,
     ends: Ends,
     journal: Journal,
     /// The number of extra copies of frames that go to all senders.
@@ -165,7 +184,7 @@ impl Link {
             out: netdevs.iter().map(|_| VecDeque::new()).collect(),
             ways,
             policer: spec.policer.map(Policer::new).transpose()?,
-            way_back: WayBack::new(spec.back)?,
+            way_back: WayBack::new(spec.back, spec.back_queue.as_ref())?,
             longer: spec.longer_ns.iter().copied().map(Nanos).collect(),
             to_left: to_left(2, Nanos::ZERO)?,
             later: later.collect::<Result<_, SetupError>>()?,
@@ -175,16 +194,17 @@ impl Link {
             feedback_port: spec.feedback_port,
             random: Random::new(spec.seed, 3),
             lost: 0,
-            started: false,
+            started: None,
+            outage: spec.outage,
             ends: Ends::default(),
             journal: Journal::create(spec.packet_log.clone(), spec.packet_limit)?,
             copies: 0,
         })
     }
 
-    fn forward(&mut self) -> Result<(), LinkError> {
+    fn forward(&mut self, control: &Control) -> Result<(), LinkError> {
         precise_timers();
-        let mut descriptors = vec![io::stdin().as_raw_fd()];
+        let mut descriptors = vec![control.descriptor()];
         let mut port_of = vec![];
         for (i, port) in self.ports.iter().enumerate() {
             descriptors.extend(port.descriptors());
@@ -194,8 +214,12 @@ impl Link {
         let mut waiter = Waiter::new(descriptors);
         let mut batch = Vec::with_capacity(BATCH);
         loop {
-            if waiter.is_ready(0) && !self.read_start()? {
-                return Ok(());
+            if waiter.is_ready(0) {
+                match control.read().map_err(LinkError::Spec)? {
+                    Instruction::Start(start) => self.start_at(start),
+                    Instruction::End => return Ok(()),
+                    Instruction::Continue => {}
+                }
             }
             // The time is read after the frames are received. If it were read before, it would be
             // too early for frames that arrive in between, and the path would be shorter for them
@@ -226,18 +250,17 @@ impl Link {
         }
     }
 
-    /// Reads the start of the run. Returns whether standard input goes on.
-    fn read_start(&mut self) -> Result<bool, LinkError> {
-        let mut line = String::new();
-        if io::stdin().lock().read_line(&mut line).map_err(LinkError::Spec)? == 0 {
-            return Ok(false);
-        }
-        let Start { start } = serde_json::from_str(&line).map_err(|e| LinkError::Spec(e.into()))?;
-        self.ways.start_at(Nanos(start));
-        self.to_left.start_at(Nanos(start));
-        self.later.iter_mut().for_each(|later| later.way.start_at(Nanos(start)));
-        self.started = true;
-        Ok(true)
+    fn start_at(&mut self, start: Nanos) {
+        self.ways.start_at(start);
+        self.to_left.start_at(start);
+        self.later.iter_mut().for_each(|later| later.way.start_at(start));
+        self.started = Some(start);
+    }
+
+    /// Returns the outage that is in progress at `time`.
+    fn outage_at(&self, time: Nanos) -> Option<OutageSpec> {
+        let start = self.started.filter(|start| *start <= time)?;
+        self.outage.filter(|outage| outage.is_on(time - start))
     }
 
     /// Puts frames on their way that left the bottleneck of the way back by `now`.
@@ -251,7 +274,7 @@ impl Link {
 
     /// Sends a frame, whose last bit is sent at `end`, on its way back.
     fn send_back(&mut self, end: Nanos, frame: Frame) {
-        let is_lost = self.started
+        let is_lost = self.started.is_some()
             && self.feedback_loss > 0.0
             && is_for_port(self.pool.bytes(&frame), self.feedback_port)
             && self.random.chance(self.feedback_loss);
@@ -262,7 +285,8 @@ impl Link {
             Some(later) => &mut later.way,
             None => &mut self.to_left,
         };
-        match way.arrival(end).filter(|_| !is_lost) {
+        let arrival = way.arrival(end).filter(|_| !is_lost);
+        match arrival.filter(|at| !self.outage_at(*at).is_some_and(|outage| outage.to_left)) {
             Some(due) => self.leftward.push(due.saturating_add(longer), frame),
             None => self.lose(frame),
         }
@@ -288,7 +312,7 @@ impl Link {
             self.ends.learn(self.pool.bytes(&frame), from);
             let (pool, journal) = (&mut self.pool, &mut self.journal);
             let len = Bytes(frame.len() as u64);
-            let policer = self.policer.as_mut().filter(|_| self.started);
+            let policer = self.policer.as_mut().filter(|_| self.started.is_some());
             if policer.is_none_or(|policer| policer.passes(now, len)) {
                 let way = self.ways.choose(&frame, pool);
                 way.queue.enter(now, frame, from as u8, pool, journal)?;
@@ -310,7 +334,7 @@ impl Link {
                 let Sent { frame, end, source } = sent;
                 let arrival = way.to_right.arrival(end);
                 let longer = self.longer(usize::from(source));
-                match arrival {
+                match arrival.filter(|at| !self.outage_at(*at).is_some_and(|o| o.to_right)) {
                     Some(due) => self.rightward.push(due + (longer - longer / 2), frame),
                     None => self.lose(frame),
                 }

@@ -48,6 +48,15 @@ pub struct LinkSpec {
     /// The bottleneck of the way back.
     #[serde(default)]
     pub back: Option<Back>,
+    /// The queue of the way back, instead of the FIFO of `back`.
+    #[serde(default)]
+    pub back_queue: Option<QueueSpec>,
+    /// The largest number of packets that each wire loses one after the other, if it is limited.
+    #[serde(default)]
+    pub most_lost_in_a_row: LossLimits,
+    /// Times in which nothing arrives, from the start of the run.
+    #[serde(default)]
+    pub outage: Option<OutageSpec>,
     /// By how much the round trips of the hosts behind each port exceed the path's, in nanoseconds,
     /// in the order `left`, `right`, `others`; zero for ports that are not listed.
     #[serde(default)]
@@ -81,6 +90,40 @@ pub struct LinkSpec {
     pub packet_limit: u64,
     /// The file to which the packet counts are written at the end.
     pub counters: PathBuf,
+}
+
+/// The largest numbers of packets that are lost one after the other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LossLimits {
+    /// Behind the bottleneck, to the right.
+    pub to_right: Option<u32>,
+    /// On the way back, to the left.
+    pub to_left: Option<u32>,
+}
+
+/// Times in which packets that reach the end of a wire are lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OutageSpec {
+    /// The time before each outage in which packets arrive, in nanoseconds.
+    pub on_ns: u64,
+    /// The length of each outage, in nanoseconds.
+    pub off_ns: u64,
+    /// The number of outages.
+    pub times: u32,
+    /// Whether packets to the right are lost.
+    pub to_right: bool,
+    /// Whether packets to the left are lost.
+    pub to_left: bool,
+}
+
+impl OutageSpec {
+    /// Returns whether an outage is in progress at `time` from the start of the run.
+    pub(super) fn is_on(&self, time: Nanos) -> bool {
+        let period = self.on_ns.saturating_add(self.off_ns).max(1);
+        time.0 / period < u64::from(self.times) && time.0 % period >= self.on_ns
+    }
 }
 
 /// One of several parallel ways.
@@ -159,12 +202,21 @@ impl LinkSpec {
 
     /// The way of packets behind the bottleneck.
     pub(super) fn rightward(&self) -> PropagationConfig {
-        PropagationConfig { loss: self.loss, jitter: self.jitter, ..self.each_way() }
+        PropagationConfig {
+            loss: self.loss,
+            most_lost_in_a_row: self.most_lost_in_a_row.to_right,
+            jitter: self.jitter,
+            ..self.each_way()
+        }
     }
 
     /// Returns how frames pass the way back.
     pub(super) fn leftward(&self) -> PropagationConfig {
-        PropagationConfig { loss: self.back.map_or(Loss::None, |b| b.loss), ..self.each_way() }
+        PropagationConfig {
+            loss: self.back.map_or(Loss::None, |b| b.loss),
+            most_lost_in_a_row: self.most_lost_in_a_row.to_left,
+            ..self.each_way()
+        }
     }
 
     fn each_way(&self) -> PropagationConfig {
@@ -201,12 +253,29 @@ impl LinkSpec {
         let rate = rate.max(Rate::from_bps(ways));
         let on_the_way = 4 * rate.bytes_in(self.longest_delay()).0 / 512;
         // The smallest packets have 64 bytes.
-        let back = self.back.map_or(0, |back| back.limit.0 / 64);
+        let back = match &self.back_queue {
+            Some(queue) => queue.packets(),
+            None => self.back.map_or(0, |back| back.limit.0 / 64),
+        };
         let queues = match self.ways[..] {
             [] => self.queue.packets(),
             _ => self.ways.iter().map(|way| way.queue.packets()).sum(),
         };
         let chunks = queues + on_the_way + back + RINGS;
         Pool::new(chunks.min(1 << 20) as u32, mtu)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn outages_repeat_and_end() {
+        let outage = OutageSpec { on_ns: 10, off_ns: 3, times: 2, to_right: true, to_left: true };
+        let on: Vec<_> = (0..60).filter(|n| outage.is_on(Nanos(*n))).collect();
+        assert_eq!(on, [10, 11, 12, 23, 24, 25]);
+        let never = OutageSpec { on_ns: 0, off_ns: 0, ..outage };
+        assert!(!never.is_on(Nanos(2)));
     }
 }

@@ -17,7 +17,7 @@ use super::qdisc::Timers;
 use super::run_dir::RunDir;
 use super::{capabilities, exec};
 use crate::engine::{EngineError, Job};
-use crate::link::{BottleneckSpec, LaterSpec, LinkSpec, RouteSpec, WaySpec};
+use crate::link::{BottleneckSpec, LaterSpec, LinkSpec, LossLimits, RouteSpec, WaySpec};
 use crate::scenario::{
     Bundle, ClassShare, ClassShares, FaultKind, IpVersion, LinkBox, Maker, Origin, Process, Queue,
     Scenario, Sendbox, Spread,
@@ -302,6 +302,9 @@ fn link(job: &Job<'_>, files: LinkFiles) -> Result<LinkSpec, EngineError> {
         feedback_port: SENDBOX_PORT,
         policer: conditions.policer,
         back: conditions.back,
+        back_queue: None,
+        most_lost_in_a_row: LossLimits::default(),
+        outage: None,
         longer_ns,
         ways: ways.collect::<Result<_, EngineError>>()?,
         per_packet: conditions.spread == Spread::Packet,

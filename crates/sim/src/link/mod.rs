@@ -118,7 +118,8 @@ impl Link {
         if queue.is_none() && is_limited {
             return Err(SetupError::NoQueue);
         }
-        let propagation = PropagationConfig { delay, delay_trace, loss, jitter };
+        let propagation =
+            PropagationConfig { delay, delay_trace, loss, jitter, ..PropagationConfig::default() };
         let propagation = Propagation::new(propagation, random)?;
         Ok(Self {
             wire,

@@ -48,6 +48,10 @@ pub struct PropagationConfig {
     pub delay_trace: Option<DelayTrace>,
     /// The packet loss.
     pub loss: Loss,
+    /// The largest number of packets that are lost one after the other, if it is limited. The next
+    /// packet then arrives whatever `loss` says.
+    #[serde(default)]
+    pub most_lost_in_a_row: Option<u32>,
     /// The variation of the delay.
     pub jitter: Jitter,
 }
@@ -78,6 +82,8 @@ pub struct Propagation {
     random: Random,
     /// Whether a burst of loss is in progress.
     bad: bool,
+    /// The number of packets that were lost since the latest one that arrived.
+    lost_in_a_row: u32,
     last_arrival: Nanos,
 }
 
@@ -88,7 +94,7 @@ impl Propagation {
     /// Fails if no packet could pass it, or a parameter is out of range.
     pub fn new(config: PropagationConfig, random: Random) -> Result<Self, SetupError> {
         config.check()?;
-        Ok(Self { config, random, bad: false, last_arrival: Nanos::ZERO })
+        Ok(Self { config, random, bad: false, lost_in_a_row: 0, last_arrival: Nanos::ZERO })
     }
 
     /// Returns whether no packet overtakes another.
@@ -110,9 +116,12 @@ impl Propagation {
     /// Returns when the packet whose last bit is sent at `end` reaches the other end; `None` if it
     /// is lost. Packets are given in the order in which they are sent.
     pub fn arrival(&mut self, end: Nanos) -> Option<Nanos> {
-        if self.is_lost() {
+        let limit = self.config.most_lost_in_a_row.unwrap_or(u32::MAX);
+        if self.is_lost() && self.lost_in_a_row < limit {
+            self.lost_in_a_row = self.lost_in_a_row.saturating_add(1);
             return None;
         }
+        self.lost_in_a_row = 0;
         let mut arrival = end.saturating_add(self.delay(end));
         if self.config.jitter.up_to > Nanos::ZERO {
             arrival = arrival.saturating_add(Nanos(self.random.below(self.config.jitter.up_to.0)));
@@ -141,6 +150,24 @@ impl Propagation {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn losses_in_a_row_have_a_limit() {
+        let row = |most_lost_in_a_row| {
+            let loss = Loss::Random(0.6);
+            let config =
+                PropagationConfig { loss, most_lost_in_a_row, ..PropagationConfig::default() };
+            let mut wire = Propagation::new(config, Random::new(1, 1)).unwrap();
+            let lost = (0..10_000).map(|n| wire.arrival(Nanos(n)).is_none());
+            let rows = lost.scan(0, |row, lost| {
+                *row = if lost { *row + 1 } else { 0 };
+                Some(*row)
+            });
+            rows.max().unwrap()
+        };
+        assert_eq!([row(Some(1)), row(Some(3)), row(Some(0))], [1, 3, 0]);
+        assert!(row(None) > 10);
+    }
 
     #[test]
     fn the_delay_follows_its_trace_and_packets_keep_their_order() {
