@@ -42,7 +42,7 @@ pub enum ScenarioError {
     Unsupported {
         /// The name of the scenario.
         name: String,
-        /// The reason.
+        /// The reason why it is not supported.
         why: &'static str,
     },
     /// An argument has not the form of one.
@@ -70,7 +70,7 @@ pub enum ScenarioError {
     Value {
         /// The name of the argument.
         name: &'static str,
-        /// The value.
+        /// The value that was given.
         value: String,
         /// The values that are allowed.
         must: &'static str,

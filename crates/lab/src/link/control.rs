@@ -22,7 +22,7 @@ pub(super) enum Instruction {
     Start(Nanos),
     /// The link ends.
     End,
-    /// Nothing.
+    /// The link goes on as before.
     Continue,
 }
 
