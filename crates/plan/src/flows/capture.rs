@@ -3,8 +3,6 @@
 //! The file formats are draft-ietf-opsawg-pcap and draft-ietf-opsawg-pcapng. The `pcap-parser`
 //! crate reads headers and blocks; this module finds UDP in the packets and converts times.
 
-mod encapsulation;
-
 use std::net::IpAddr;
 
 use forebay_wire::Headers;
@@ -13,6 +11,8 @@ use pcap_parser::{
     Block, InterfaceDescriptionBlock, OptionCode, PcapError, parse_block_be, parse_block_le,
     parse_pcap_frame, parse_pcap_frame_be, parse_pcap_header, parse_sectionheaderblock,
 };
+
+use crate::flows::encapsulation;
 
 /// A UDP datagram of a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

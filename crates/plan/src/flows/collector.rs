@@ -1,6 +1,8 @@
 //! Collects flow records: finds the exporter of a message, and the entry and the prefix of each
 //! flow.
 
+mod sflow;
+
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
@@ -8,6 +10,7 @@ use ipnet::IpNet;
 
 use crate::flows::count::{Counted, Counts, Reason};
 use crate::flows::decoder::{Decoded, Decoder, Undecoded, netflow5};
+use crate::flows::drops::Drops;
 use crate::flows::lookup::Lookup;
 use crate::flows::losses::Losses;
 use crate::flows::message::{self, Header, Message, NoMessage, Version};
@@ -22,6 +25,8 @@ use crate::topology::RouterId;
 pub const MOST_DOMAINS: usize = 4096;
 /// The most observation domains of one exporter.
 pub const MOST_DOMAINS_OF_ONE: usize = 64;
+/// The version of sFlow v5, in four octets.
+const SFLOW: [u8; 4] = [0, 0, 0, 5];
 /// The most unknown interfaces, and the most unknown senders, that are counted separately.
 const MOST_NAMED: usize = 256;
 
@@ -51,10 +56,12 @@ pub(crate) struct Heard {
     pub(crate) octets: f64,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Domain {
     decoder: Decoder,
     losses: Losses,
+    /// The samples that the exporter dropped itself; only for sFlow.
+    drops: Drops,
 }
 
 /// The key of a domain: exporter, protocol, and observation domain.
@@ -198,14 +205,19 @@ impl Collector {
         counted
     }
 
-    /// Returns the part of an exporter's messages, or of its records, that was lost.
+    /// Returns the part of an exporter's messages, or of its records, that was lost. Samples that
+    /// it dropped itself count as lost too.
     pub fn lost(&self, exporter: u32) -> f64 {
-        let mut all = Losses::default();
+        let (mut all, mut drops) = (Losses::default(), Drops::default());
         for (_, domain) in self.domains.range(own(exporter)) {
             all.came += domain.losses.came;
             all.lost += domain.losses.lost;
+            drops.came += domain.drops.came;
+            drops.dropped += domain.drops.dropped;
         }
-        all.share()
+        // A sample arrives if it was not dropped before its message, and its message was not lost.
+        let (lost, dropped) = (all.share(), drops.share());
+        lost + dropped - lost * dropped
     }
 
     /// Takes a datagram that arrived from `from` at `now`, in milliseconds since 1970.
@@ -218,6 +230,9 @@ impl Collector {
     ) {
         if self.table.number(from).is_none() {
             return self.unknown_sender(from);
+        }
+        if octets.starts_with(&SFLOW) {
+            return self.sflow(from, octets, now, trouble);
         }
         let mut at = 0;
         while at < octets.len() {
@@ -275,8 +290,12 @@ impl Collector {
     fn no_message(&mut self, why: &NoMessage) {
         self.counts.add(
             match why {
-                NoMessage::Version(_) | NoMessage::Sflow(_) => Reason::Version,
-                NoMessage::Short(_) | NoMessage::Length(_) => Reason::Malformed,
+                NoMessage::Version(_) | NoMessage::Sflow(_) | NoMessage::Timeless => {
+                    Reason::Version
+                }
+                NoMessage::Short(_) | NoMessage::Length(_) | NoMessage::Agent(_) => {
+                    Reason::Malformed
+                }
             },
             0.0,
         );
@@ -291,25 +310,10 @@ impl Collector {
         now: i64,
         trouble: &mut dyn FnMut(Trouble),
     ) {
-        let Some(exporter) = self.table.number(from) else { return self.unknown_sender(from) };
         let header = message.header;
-        let key = (exporter, header.version, header.domain);
-        if !self.domains.contains_key(&key) && !self.has_room(exporter) {
-            self.counts.add(Reason::Domain, 0.0);
-            return;
-        }
-        let heard = &mut self.heard[exporter as usize];
-        heard.messages += 1;
-        heard.last = Some(now);
-        let at = header.exported;
-        let exported = self.exported.get_or_insert(Window { begin: at, end: at });
-        *exported = Window { begin: exported.begin.min(at), end: exported.end.max(at) };
-
+        let Some(key) = self.hear(from, &header, now) else { return };
         let mut flows: Vec<(Header, Fields)> = Vec::new();
-        let domain = self
-            .domains
-            .entry(key)
-            .or_insert_with(|| Domain { decoder: Decoder::new(), losses: Losses::default() });
+        let domain = self.domains.entry(key).or_default();
         let samplers = self.samplers.entry(key).or_default();
         let counts = &mut self.counts;
         let mut malformed = |at: usize, what: String| {
@@ -387,6 +391,27 @@ impl Collector {
         }
     }
 
+    /// Counts a message with this header; `None` if its sender is unknown, or its domain is beyond
+    /// the limit.
+    fn hear(&mut self, from: IpAddr, header: &Header, now: i64) -> Option<DomainKey> {
+        let Some(exporter) = self.table.number(from) else {
+            self.unknown_sender(from);
+            return None;
+        };
+        let key = (exporter, header.version, header.domain);
+        if !self.domains.contains_key(&key) && !self.has_room(exporter) {
+            self.counts.add(Reason::Domain, 0.0);
+            return None;
+        }
+        let heard = &mut self.heard[exporter as usize];
+        heard.messages += 1;
+        heard.last = Some(now);
+        let at = header.exported;
+        let exported = self.exported.get_or_insert(Window { begin: at, end: at });
+        *exported = Window { begin: exported.begin.min(at), end: exported.end.max(at) };
+        Some(key)
+    }
+
     fn unknown_sender(&mut self, from: IpAddr) {
         self.counts.add(Reason::Exporter, 0.0);
         named(&mut self.strangers, from.to_canonical(), 0.0);
@@ -405,7 +430,9 @@ impl Collector {
         let all = self.samplers.get(&(key.0, key.1, 0));
         let factor = |samplers: Option<&Samplers>| samplers?.factor(flow);
         let initialised = |samplers: Option<&Samplers>| samplers?.initialised;
-        (factor(own).or_else(|| factor(all)), initialised(own).or_else(|| initialised(all)))
+        // Samples of sFlow have their own factor, and their domains no samplers.
+        let reported = flow.sampling.factor().or_else(|| factor(own)).or_else(|| factor(all));
+        (reported, initialised(own).or_else(|| initialised(all)))
     }
 
     fn flow(&mut self, key: DomainKey, header: &Header, flow: &Fields) {
@@ -486,7 +513,7 @@ impl Collector {
 
 /// Returns the range of an exporter's domain keys.
 fn own(exporter: u32) -> std::ops::RangeInclusive<DomainKey> {
-    (exporter, Version::Netflow5, 0)..=(exporter, Version::Ipfix, u32::MAX)
+    (exporter, Version::Netflow5, 0)..=(exporter, Version::Sflow5, u32::MAX)
 }
 
 /// Returns a function from octets in a window to bits per second.

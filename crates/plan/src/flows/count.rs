@@ -30,11 +30,17 @@ pub enum Reason {
     Window,
     /// There is no room for another sum.
     Full,
+    /// The sampled packet is not IP, or behind headers that are not read (sFlow).
+    NotIp,
+    /// The sample has no packet: it has counters, or is of an unknown kind (sFlow).
+    Packetless,
+    /// The exporter dropped the sample itself (sFlow).
+    Dropped,
 }
 
 impl Reason {
     /// All reasons, in the order of their counts.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 15] = [
         Self::Exporter,
         Self::Version,
         Self::Malformed,
@@ -47,6 +53,9 @@ impl Reason {
         Self::Times,
         Self::Window,
         Self::Full,
+        Self::NotIp,
+        Self::Packetless,
+        Self::Dropped,
     ];
 
     /// Returns the name of the reason in metrics.
@@ -64,6 +73,9 @@ impl Reason {
             Self::Times => "times",
             Self::Window => "window",
             Self::Full => "full",
+            Self::NotIp => "not_ip",
+            Self::Packetless => "packetless",
+            Self::Dropped => "dropped",
         }
     }
 
@@ -71,8 +83,8 @@ impl Reason {
     pub fn description(self) -> &'static str {
         match self {
             Self::Exporter => "messages of exporters that are not in the table: add them",
-            Self::Version => "messages that are neither IPFIX nor NetFlow v9 or v5",
-            Self::Malformed => "messages and sets that cannot be read",
+            Self::Version => "messages that are not IPFIX, NetFlow v9 or v5, or sFlow v5",
+            Self::Malformed => "messages, sets and samples that cannot be read",
             Self::Domain => "messages of observation domains beyond the limit",
             Self::Template => "sets whose template has not come",
             Self::Interface => "flows that came in at an interface of no provider",
@@ -82,11 +94,14 @@ impl Reason {
             Self::Times => "flows with impossible times",
             Self::Window => "flows outside the window, or in part",
             Self::Full => "flows beyond the limit of sums",
+            Self::NotIp => "samples of packets that are not IP",
+            Self::Packetless => "samples without a packet, such as counters",
+            Self::Dropped => "samples that the exporter dropped itself",
         }
     }
 }
 
-/// A number of messages, sets or flows, and the octets that they stand for.
+/// A number of messages, sets, samples or flows, and the octets that they stand for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Counted {
     /// The number of messages, sets or flows, by the reason.
@@ -104,6 +119,11 @@ impl Counts {
         let counted = &mut self.0[reason as usize];
         counted.times += 1;
         counted.octets += octets;
+    }
+
+    /// Adds this many, whose octets are unknown.
+    pub(crate) fn add_times(&mut self, reason: Reason, times: u64) {
+        self.0[reason as usize].times += times;
     }
 
     pub(crate) fn of(&self, reason: Reason) -> Counted {

@@ -2,15 +2,15 @@
 
 use crate::flows::message::{Header, Version};
 
-/// The gap above which the exporter has restarted: in messages of NetFlow v9, and in records of
-/// IPFIX.
+/// The gap above which the exporter has restarted: in messages of NetFlow v9 and sFlow, and in
+/// records of IPFIX and NetFlow v5.
 const LARGEST_GAP: [i64; 2] = [1 << 14, 1 << 18];
 /// The distance up to which a lower number is a late message; beyond it, the exporter has
 /// restarted.
 const LATEST: [i64; 2] = [64, 4096];
 
-/// The losses of one domain: in messages for NetFlow v9, in data records for IPFIX and NetFlow v5
-/// (RFC 3954, section 5.1; RFC 7011, section 3.1).
+/// The losses of one domain: in messages for NetFlow v9 and sFlow, in data records for IPFIX and
+/// NetFlow v5 (RFC 3954, section 5.1; RFC 7011, section 3.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Losses {
     next: Option<u32>,
@@ -24,7 +24,7 @@ impl Losses {
     /// Takes a message with this number of data records; `None` if it is not known.
     pub(crate) fn message(&mut self, header: &Header, records: Option<u32>) {
         let (protocol, units) = match header.version {
-            Version::Netflow9 => (0, Some(1)),
+            Version::Netflow9 | Version::Sflow5 => (0, Some(1)),
             Version::Netflow5 | Version::Ipfix => (1, records),
         };
         let Some(units) = units else {

@@ -22,15 +22,19 @@ pub enum Version {
     Netflow9,
     /// IPFIX (RFC 7011).
     Ipfix,
+    /// sFlow version 5, which [`sflow`](crate::flows::sflow) reads.
+    Sflow5,
 }
 
 impl Version {
-    /// Returns the length of a message header in octets.
+    /// Returns the length of a message header in octets. That of sFlow is 12 octets longer if the
+    /// agent has an IPv6 address.
     pub fn header(self) -> usize {
         match self {
             Self::Netflow5 => NETFLOW5_HEADER,
             Self::Netflow9 => 20,
             Self::Ipfix => 16,
+            Self::Sflow5 => 28,
         }
     }
 }
@@ -40,15 +44,16 @@ impl Version {
 pub struct Header {
     /// The protocol of the message.
     pub version: Version,
-    /// The time of the export, in milliseconds since 1970. Both protocols send whole seconds.
+    /// The time of the export, in milliseconds since 1970. NetFlow v9 and IPFIX send whole seconds.
+    /// sFlow sends no time: it is that of the arrival.
     pub exported: i64,
     /// The uptime of the exporter in milliseconds, modulo 2^32; not for IPFIX.
     pub uptime: Option<u32>,
-    /// The number of the message for NetFlow v9, or the number of data records sent before it for
-    /// IPFIX and NetFlow v5.
+    /// The number of the message for NetFlow v9 and sFlow, or the number of data records sent
+    /// before it for IPFIX and NetFlow v5.
     pub sequence: u32,
-    /// The source ID for NetFlow v9, the observation domain for IPFIX, or the type and number of
-    /// the engine for NetFlow v5.
+    /// The source ID for NetFlow v9, the observation domain for IPFIX, the type and number of the
+    /// engine for NetFlow v5, or the number of the sub-agent for sFlow.
     pub domain: u32,
 }
 
@@ -79,11 +84,17 @@ pub struct Message {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoMessage {
     /// The message has an unsupported version.
-    #[error("is of version {0}: export IPFIX, NetFlow v9 or NetFlow v5")]
+    #[error("is of version {0}: export IPFIX, NetFlow v9, NetFlow v5 or sFlow v5")]
     Version(u16),
-    /// The message is of sFlow, of this version.
-    #[error("is sFlow v{0}, which is not read: export IPFIX, NetFlow v9 or NetFlow v5")]
+    /// The message is of an unsupported version of sFlow.
+    #[error("is sFlow v{0}, which is not read: export sFlow v5")]
     Sflow(u32),
+    /// The message is of sFlow v5, in a file without times.
+    #[error("is sFlow v5, which has no time of its own: give a capture, such as of `tcpdump -w`")]
+    Timeless,
+    /// The address of an sFlow agent is of an unknown type.
+    #[error("has an agent's address of the unknown type {0}")]
+    Agent(u32),
     /// The message ends before its length or header does.
     #[error("is cut off: {0} octets are fewer than its header requires")]
     Short(usize),
@@ -96,11 +107,11 @@ pub(crate) fn u16_at(octets: &[u8], at: usize) -> Option<u16> {
     octets.get(at..)?.first_chunk().copied().map(u16::from_be_bytes)
 }
 
-fn u32_at(octets: &[u8], at: usize) -> Option<u32> {
+pub(crate) fn u32_at(octets: &[u8], at: usize) -> Option<u32> {
     octets.get(at..)?.first_chunk().copied().map(u32::from_be_bytes)
 }
 
-/// Splits the first message in `octets` into sets.
+/// Splits the first message in `octets` into sets. Messages of sFlow have none.
 ///
 /// # Errors
 /// If there is none. A set with a wrong length is not an error: the sets before it are returned,
@@ -109,9 +120,10 @@ pub fn first(octets: &[u8]) -> Result<Message, NoMessage> {
     let short = NoMessage::Short(octets.len());
     let version = match u16_at(octets, 0).ok_or(short)? {
         // The version of sFlow is in four octets, of which the first two are thus 0.
-        0 if let Some(version @ 2..=5) = u32_at(octets, 0) => {
-            return Err(NoMessage::Sflow(version));
-        }
+        0 if let Some(version @ 2..=5) = u32_at(octets, 0) => match version {
+            5 => Version::Sflow5,
+            other => return Err(NoMessage::Sflow(other)),
+        },
         5 => Version::Netflow5,
         9 => Version::Netflow9,
         10 => Version::Ipfix,
@@ -120,6 +132,7 @@ pub fn first(octets: &[u8]) -> Result<Message, NoMessage> {
     let word = |at: usize| u32_at(octets, at).ok_or(short);
     let seconds = |at: usize| word(at).map(|s| i64::from(s) * 1000);
     let (header, end) = match version {
+        Version::Sflow5 => return Err(NoMessage::Timeless),
         Version::Netflow5 => {
             let records = usize::from(u16_at(octets, 2).ok_or(short)?);
             let header = Header {
@@ -188,7 +201,7 @@ pub fn next(file: &[u8], from: usize) -> usize {
                 Version::Netflow5 => count > 0 && (follows.is_empty() || is_known(follows)),
                 // The number of records is no smaller than that of sets.
                 Version::Netflow9 => (1..=count).contains(&sets),
-                Version::Ipfix => sets > 0 && message.broken.is_none(),
+                Version::Ipfix | Version::Sflow5 => sets > 0 && message.broken.is_none(),
             }
     };
     (from..file.len()).find(is_start).unwrap_or(file.len())
@@ -276,7 +289,8 @@ mod tests {
         assert_eq!(first(&[]), Err(NoMessage::Short(0)));
         assert_eq!(first(&[0, 7, 0, 1]), Err(NoMessage::Version(7)));
         assert_eq!(first(&[0, 5, 0, 1]), Err(NoMessage::Short(4)));
-        assert_eq!(first(&[0, 0, 0, 5, 0, 0, 0, 1]), Err(NoMessage::Sflow(5)));
+        assert_eq!(first(&[0, 0, 0, 5, 0, 0, 0, 1]), Err(NoMessage::Timeless));
+        assert_eq!(first(&[0, 0, 0, 4, 0, 0, 0, 1]), Err(NoMessage::Sflow(4)));
         assert_eq!(first(&[0; 40]), Err(NoMessage::Version(0)));
         for cut in 2..32 {
             assert_eq!(first(&TWO[..cut]), Err(NoMessage::Short(cut)));

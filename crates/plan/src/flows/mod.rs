@@ -1,12 +1,13 @@
 //! Measures demands from flow records: the traffic that routers report by IPFIX (RFC 7011), NetFlow
-//! v9 (RFC 3954) or NetFlow v5 over a window of time.
+//! v9 (RFC 3954), NetFlow v5 or sFlow v5 over a window of time.
 //!
 //! This module has no sockets, files or clocks. A datagram, maybe from a [`capture`], takes this
 //! path. [`message`] finds the message and its sets. [`decoder`] reads their templates and records.
 //! [`record`] takes the elements that are used.
 //! [`sampling`] finds the sampling factor, and [`time`] the part of the flow in the window.
 //! [`collector`] finds the entry and the prefix, and [`tally`] adds up the octets. [`report`] has
-//! the demands, and all that is not in them.
+//! the demands, and all that is not in them. [`sflow`] takes the place of the first three for
+//! sFlow, whose samples are single packets.
 //!
 //! | what | bound | beyond it |
 //! |---|---|---|
@@ -15,13 +16,16 @@
 //! | templates of a domain | [`decoder::MOST_TEMPLATES`], [`decoder::MOST_FIELDS`] fields each | the one that was used least lately goes; the template is refused |
 //! | sets that wait for their template | [`decoder::MOST_WAITING`] of a domain, and [`decoder::MOST_WAITING_OCTETS`] | left out and counted |
 //! | samplers of a domain | [`sampling::MOST_SAMPLERS`] | not kept |
+//! | sources of sFlow samples of a domain | [`drops::MOST_SOURCES`] | their dropped samples are not counted |
 //! | sums | [`tally::MOST_CELLS`] over all bins | left out and counted |
 
 pub mod capture;
 pub mod collector;
 mod count;
 pub mod decoder;
+pub mod drops;
 mod element;
+mod encapsulation;
 #[cfg(test)]
 pub(crate) mod encode;
 mod lookup;
@@ -31,6 +35,7 @@ pub mod record;
 pub mod report;
 pub mod sampling;
 pub mod sampling_fields;
+pub mod sflow;
 pub mod tally;
 pub mod time;
 

@@ -43,7 +43,8 @@ pub struct FromExporter {
     pub messages: u64,
     /// The flows in them, used or not.
     pub flows: u64,
-    /// The part of its messages (NetFlow v9) or records (IPFIX) that was lost, by sequence numbers.
+    /// The part of its messages (NetFlow v9, sFlow) or records (IPFIX, NetFlow v5) that was lost,
+    /// by sequence numbers, and of the samples that an sFlow agent dropped itself.
     pub lost: f64,
     /// The lowest and the highest sampling factor.
     pub sampling: Option<(f64, f64)>,

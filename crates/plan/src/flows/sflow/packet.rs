@@ -1,0 +1,48 @@
+//! Finds the IP packet in the first octets of a sampled frame.
+//!
+//! The fixed part of the IP header is enough. A sample may end within extension headers, which
+//! `forebay_wire::Headers` would refuse.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use crate::flows::encapsulation::{behind_labels, in_ethernet, in_ppp};
+use crate::flows::message::u16_at;
+use crate::flows::sflow::Packet;
+
+/// The length of IPv6's header, which its length field does not count (RFC 8200, section 3).
+const IPV6_HEADER: u64 = 40;
+/// The address and control octets of PPP in HDLC-like framing (RFC 1662, section 3.1).
+const HDLC: [u8; 2] = [0xff, 0x03];
+
+/// Finds the IP packet in the `header` of a frame of `frame` octets.
+///
+/// `protocol` is the number of the link in the sFlow v5 memo. Tunnels are not entered: the outer
+/// destination decides the path through the network.
+pub(super) fn find(protocol: u32, header: &[u8], frame: u64) -> Option<Packet> {
+    let at = match protocol {
+        // Ethernet, PPP with or without HDLC's octets, IPv4, IPv6 and MPLS.
+        1 => in_ethernet(header)?,
+        7 | 14 => in_ppp(header, if header.starts_with(&HDLC) { HDLC.len() } else { 0 })?,
+        11 | 12 => 0,
+        13 => behind_labels(header, 0)?,
+        _ => return None,
+    };
+    let packet = header.get(at..)?;
+    let (length, destination): (u64, IpAddr) = match packet.first()? >> 4 {
+        4 => {
+            let address: &[u8; 4] = packet.get(16..)?.first_chunk()?;
+            (u16_at(packet, 2)?.into(), Ipv4Addr::from(*address).into())
+        }
+        6 => {
+            let address: &[u8; 16] = packet.get(24..)?.first_chunk()?;
+            let payload = u64::from(u16_at(packet, 4)?);
+            let length = if payload > 0 { payload + IPV6_HEADER } else { 0 };
+            (length, Ipv6Addr::from(*address).into())
+        }
+        _ => return None,
+    };
+    // The length is 0 in packets that are larger than its field, such as jumbograms (RFC 2675) and
+    // those before segmentation offload.
+    let octets = if length > 0 { length } else { frame.saturating_sub(at as u64) };
+    Some(Packet { octets, destination })
+}
