@@ -3,6 +3,7 @@
 mod announce;
 mod demo;
 mod flows;
+mod gzip;
 mod routes;
 mod serve;
 
@@ -190,9 +191,7 @@ fn inputs(args: &NetworkArgs) -> Result<Inputs, Failure> {
     let demands = match (&args.demands, args.gravity) {
         (Some(path), _) => {
             let text = read_text(path, LARGEST)?;
-            let json = path.extension().is_some_and(|e| e == "json");
-            let read = if json { input::demands_json } else { input::demands_csv };
-            read(path, &text, &file.providers, &topology)?
+            input::demands(path, &text, &file.providers, &topology)?
         }
         (None, Some(total)) => input::gravity(total.0, &file, &topology),
         (None, None) => {
@@ -235,7 +234,7 @@ fn bench(args: &PlanBenchArgs) -> Result<(), Failure> {
 }
 
 /// Extensions of topology files; of files with the same stem, the first extension wins.
-const ENDS: [&str; 3] = ["gml", "graphml", "json"];
+const ENDS: [&str; 4] = ["gml", "graphml", "json", "graph"];
 
 fn topologies(dir: &Path) -> Result<Vec<Topology>, Failure> {
     let unread = |e: io::Error| format!("cannot read {}: {e}", dir.display());

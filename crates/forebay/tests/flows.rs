@@ -5,13 +5,15 @@
 mod common;
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::net::UdpSocket;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use common::Dir;
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use serde_json::Value;
 
 const TOPOLOGY: &str = r#"{"directed": true, "name": "two", "nodes": [{"id": 1, "label": "in1"}, {"id": 2, "label": "in2"}, {"id": 3, "label": "out"}],
@@ -115,6 +117,12 @@ fn put(dir: &Dir, name: &str, octets: &[u8]) {
     fs::write(dir.0.join(name), octets).unwrap();
 }
 
+fn packed(octets: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(octets).unwrap();
+    encoder.finish().unwrap()
+}
+
 fn json(path: &Path) -> Value {
     serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
 }
@@ -126,8 +134,10 @@ fn files_become_demands_that_a_plan_reads() {
     let messages = two_minutes();
     put(&dir, "one.ipfix", &messages.concat());
     put(&dir, "all.pcap", &capture(&messages));
+    // The name does not say that it is compressed.
+    put(&dir, "packed", &packed(&capture(&messages)));
     let more = ["--out", "d.csv", "--shares", "shares.csv", "--json", "r.json"];
-    for name in ["one.ipfix", "all.pcap"] {
+    for name in ["one.ipfix", "all.pcap", "packed"] {
         let text = said(&command(&dir, &more).arg(name).output().unwrap());
         assert!(text.contains("2026-11-22T12:57:00Z to 2026-11-22T12:59:00Z, 120 s"), "{text}");
         let report = json(&dir.0.join("r.json"));
@@ -169,7 +179,7 @@ fn each_mistake_is_named_by_file_and_place() {
         ("m", cut, format!("m: at octet {second}: the message is cut off")),
         ("m", &[0, 7, 0, 1], "m: at octet 0: the message is of version 7".to_owned()),
         ("m", &[0, 0, 0, 5, 0, 0, 0, 1], "m: at octet 0: the message is sFlow v5".to_owned()),
-        ("m", &[0x1f, 0x8b, 8, 0], "m: is compressed: unpack it with gunzip".to_owned()),
+        ("m", &[0x1f, 0x8b, 9, 0, 0, 0, 0, 0, 0, 0, 0], "m: cannot be unpacked: ".to_owned()),
         (
             "m",
             &[0x0a, 0x0d, 0x0d, 0x0a],
@@ -245,4 +255,48 @@ fn demands_come_from_received_flow_records() {
     assert!(child.wait().unwrap().success());
     let demand = json(&dir.0.join("r.json"))["demands"][0]["demand"].as_f64().unwrap();
     assert!((demand / 8e5 - 1.0).abs() < 1e-9, "{demand}");
+}
+
+/// A datagram of sFlow v5 with one sample of an IPv6 packet of 1000 octets, one of 1000, which came
+/// in at interface 1; the destination is in 2001:db8::/32.
+fn sflow(sequence: u32) -> Vec<u8> {
+    let words = |words: &[u32]| words.iter().flat_map(|w| w.to_be_bytes()).collect::<Vec<u8>>();
+    // 960 octets of payload behind a header of 40 octets.
+    let packet = [&words(&[0x6000_0000, 960 << 16 | 17 << 8 | 64]), &[0x20; 16][..]].concat();
+    let to = words(&[0x2001_0db8, 0, 0, 9]);
+    let record = [words(&[1, 16 + 40, 12, 1000, 0, 40]), packet, to].concat();
+    let sample = [words(&[sequence, 1, 1000, 1000 * sequence, 0, 1, 2, 1]), record].concat();
+    let header = words(&[5, 1, 0x7f00_0001, 0, sequence, 1000, 1, 1, sample.len() as u32]);
+    [header, sample].concat()
+}
+
+#[test]
+fn sflow_in_a_capture_becomes_demands() {
+    let dir = Dir::new("flows-sflow");
+    files(&dir);
+    dir.file("x.csv", "prefix,router\n2001:db8::/32,out\n", 0o644);
+    // One sample in each of ten seconds, without the sixth: the captured packets are a second
+    // apart.
+    let mut file = capture(&[]);
+    for sequence in (0..10).filter(|s| *s != 5) {
+        let mut packet = capture(&[sflow(sequence + 1)]).split_off(24);
+        packet[..4].copy_from_slice(&(AT + sequence).to_be_bytes());
+        file.extend(packet);
+    }
+    put(&dir, "m", &file);
+    let end = "2026-11-22T13:00:10Z";
+    let more = ["m", "--window", "10 s", "--end", end, "--json", "r.json", "--out", "d.csv"];
+    said(&command(&dir, &more).output().unwrap());
+    let report = json(&dir.0.join("r.json"));
+    // Nine samples of 1000 octets stand for 9 MB, which are 7.2 Mbit/s in 10 s.
+    let demands = fs::read_to_string(dir.0.join("d.csv")).unwrap();
+    assert!(demands.ends_with("\"video\",\"in1\",\"out\",7200000\n"), "{demands}");
+    assert_eq!(report["exporters"][0]["lost"], 0.1, "{report}");
+    assert_eq!(report["exporters"][0]["sampling"][0], 1000.0, "{report}");
+    // A file without times is refused by name.
+    put(&dir, "m", &sflow(1));
+    let output = command(&dir, &["m"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(error.contains("m: at octet 0: the message is sFlow v5, which has no time"), "{error}");
 }

@@ -8,7 +8,12 @@ use forebay_plan::input;
 use forebay_plan::topology::{Router, Topology};
 use proptest::prelude::*;
 
-const GOOD: [(&str, &str); 7] = [
+const XML: &str = "<?xml version=\"1.0\"?>\n<network><networkStructure><nodes><node id=\"A\"/><node id=\"B\"/></nodes>\n\
+    <links><link id=\"L\"><source>A</source><target>B</target><routingCost>2.5</routingCost>\n<additionalModules><addModule>\
+    <capacity>155.0</capacity></addModule></additionalModules></link></links></networkStructure>\n<meta><unit>BITPERSEC</unit>\
+    </meta><demands><demand id=\"D\"><source>A</source><target>B</target><demandValue>2.5</demandValue></demand></demands></network>\n";
+
+const GOOD: [(&str, &str); 12] = [
     (
         "a.gml",
         "graph [\n node [ id 0 label \"A &amp; B\" ]\n node [ id 1 hyperedge 1 ]\n edge [ source 0 target 1 LinkSpeedRaw 1e9 ]\n]\n",
@@ -22,6 +27,18 @@ const GOOD: [(&str, &str); 7] = [
         "a.json",
         "{\"nodes\": [{\"id\": 0}, {\"id\": \"b\"}],\n\"links\": [\n{\"source\": 0, \"target\": \"b\", \"capacity\": \"10 Gbit/s\"}]}",
     ),
+    (
+        "a.txt",
+        "?SNDlib native format; type: network; version: 1.0\nNODES (\n A ( 1 2.5 )\n B )\nLINKS (\n L ( A B ) 155.0 0 2.5 1 ( 622 3 )\n)\n\
+         DEMANDS ( D ( A B ) 1 2.5 UNLIMITED )\nMETA ( unit = MBITPERSEC )\nADMISSIBLE_PATHS ( D ( P ( L ) ) )\n",
+    ),
+    ("a.xml", XML),
+    (
+        "a.graph",
+        "NODES 2\nlabel x y\nA 0 0\nB 1 1\n\nEDGES 1\nlabel src dest weight bw delay\ne 0 1 1 1000 5\n",
+    ),
+    ("a.demands", "DEMANDS 2\nlabel src dest bw\nd 0 1 1000\ne 0 0 2.5\n"),
+    ("demands.xml", XML),
     ("demands.csv", "provider,entry,router,demand\nx,A,B,2e6\n\"x\",\"A\",\"B\",3 Mbit/s\n"),
     (
         "demands.json",
@@ -43,6 +60,7 @@ fn read(name: &str, text: &str) -> Result<(), ConfigError> {
     match name {
         "demands.csv" => input::demands_csv(file, text, &providers, &known).map(drop),
         "demands.json" => input::demands_json(file, text, &providers, &known).map(drop),
+        "a.demands" | "demands.xml" => input::demands(file, text, &providers, &known).map(drop),
         "prefixes" => input::prefixes(file, text, &known).map(drop),
         "providers.toml" => input::providers(file, text, &known).map(drop),
         _ => input::topology(file, text).map(drop),

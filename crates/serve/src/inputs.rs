@@ -52,7 +52,7 @@ impl Fixed {
     /// # Errors
     /// If the text is not in its format.
     pub fn demands(&self, name: &Path, text: &DemandText) -> Result<Vec<Demand>, ConfigError> {
-        let read = if text.json { input::demands_json } else { input::demands_csv };
+        let read = if text.json { input::demands_json } else { input::demands };
         read(name, &text.text, &self.file.providers, &self.topology)
     }
 }
@@ -60,7 +60,7 @@ impl Fixed {
 /// Demands as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DemandText {
-    /// Whether the text is JSON, and not CSV.
+    /// Whether the text is JSON. Otherwise it is CSV, or of SNDlib or REPETITA.
     pub json: bool,
     /// The whole text.
     pub text: String,

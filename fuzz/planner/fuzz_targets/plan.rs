@@ -17,9 +17,16 @@ fuzz_target!(|data: &[u8]| {
     let known = Topology::new(String::new(), routers, Vec::new(), Vec::new());
     let own = "[[provider]]\nname = \"x\"\nentry = [{ router = \"A\" }]\n";
     let providers = input::providers("p".as_ref(), own, &known).expect("a good file");
-    let error = match kind % 7 {
-        0..=2 => {
-            let name = ["a.gml", "a.graphml", "a.json"][usize::from(kind % 7)];
+    let error = match kind % 11 {
+        kind @ (0..=2 | 7..=9) => {
+            let name = match kind {
+                0 => "a.gml",
+                1 => "a.graphml",
+                2 => "a.json",
+                7 => "a.txt",
+                8 => "a.xml",
+                _ => "a.graph",
+            };
             match input::topology(Path::new(name), text) {
                 Ok(topology) => {
                     check(&topology);
@@ -30,6 +37,7 @@ fuzz_target!(|data: &[u8]| {
         }
         3 => input::demands_csv("d".as_ref(), text, &providers.providers, &known).err(),
         4 => input::demands_json("d".as_ref(), text, &providers.providers, &known).err(),
+        10 => input::demands("d.csv".as_ref(), text, &providers.providers, &known).err(),
         5 => input::prefixes("p".as_ref(), text, &known).err(),
         _ => input::providers("p".as_ref(), text, &known).err(),
     };

@@ -23,7 +23,7 @@ pub(crate) enum PlanCommand {
     /// Compute hints: which neighbour should hand over the traffic to which prefixes at which
     /// entry. Only `--write` changes anything.
     Hints(HintsArgs),
-    /// Estimate demands from flow records (IPFIX, NetFlow v9 and v5), read from files or received.
+    /// Estimate demands from flow records (IPFIX, NetFlow, sFlow), read from files or received.
     Flows(FlowsArgs),
     /// Read the users' prefixes from the routes of MRT table dumps, or list the prefixes that an AS
     /// originates.
@@ -51,13 +51,14 @@ pub(crate) enum PlanCommand {
 /// Arguments that describe the network, and how the planner divides its capacity.
 #[derive(Debug, Args)]
 pub(crate) struct NetworkArgs {
-    /// The topology: a .gml or .graphml file as in the Topology Zoo, or node-link .json.
+    /// The topology: .gml or .graphml as in the Topology Zoo, node-link .json, .txt or .xml of
+    /// SNDlib, or .graph of REPETITA.
     #[arg(long, value_name = "FILE")]
     pub(crate) topology: PathBuf,
     /// The content providers and their entries (interconnections), in TOML.
     #[arg(long, value_name = "FILE")]
     pub(crate) providers: PathBuf,
-    /// The demands, from each provider to each router: .csv or .json.
+    /// The demands, from each provider to each router: .csv, .json, or of SNDlib or REPETITA.
     #[arg(long, value_name = "FILE", conflicts_with = "gravity")]
     pub(crate) demands: Option<PathBuf>,
     /// Instead of --demands: a gravity model with this total rate, such as "400 Gbit/s".
@@ -138,7 +139,8 @@ pub(crate) struct HintsArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct FlowsArgs {
-    /// The topology: a .gml or .graphml file as in the Topology Zoo, or node-link .json.
+    /// The topology: .gml or .graphml as in the Topology Zoo, node-link .json, .txt or .xml of
+    /// SNDlib, or .graph of REPETITA.
     #[arg(long, value_name = "FILE")]
     pub(crate) topology: PathBuf,
     /// The content providers and their entries (interconnections), in TOML.
@@ -150,8 +152,8 @@ pub(crate) struct FlowsArgs {
     /// The routers that export flow records, with their interfaces to providers.
     #[arg(long, value_name = "FILE")]
     pub(crate) exporters: PathBuf,
-    /// Files of IPFIX or NetFlow messages, or packet captures of them (.pcap); all are read as
-    /// one.
+    /// Files of IPFIX or NetFlow messages, or packet captures of these or of sFlow (pcap, pcapng);
+    /// also compressed by gzip. All are read as one.
     #[arg(value_name = "MESSAGES", required_unless_present = "listen")]
     pub(crate) files: Vec<PathBuf>,
     /// The exporter of message files that are not captures; needed if there is more than one
@@ -285,8 +287,8 @@ pub(crate) struct PlanDemoArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct PlanReproduceArgs {
-    /// The directory of topologies (.gml, .graphml, .json); of files with the same stem, the first
-    /// in this order is used [default: synthetic topologies].
+    /// The directory of topologies (.gml, .graphml, .json, .graph); of files with the same stem,
+    /// the first in this order is used [default: synthetic topologies].
     #[arg(long, value_name = "DIR")]
     pub(crate) topologies: Option<PathBuf>,
     /// Leave out topologies with more than N routers.
@@ -358,7 +360,7 @@ pub(crate) struct RoutesArgs {
     /// List the prefixes that this AS originates, and nothing else.
     #[arg(long, value_name = "NUMBER", conflicts_with_all = ["topology", "next_hops"])]
     pub(crate) origin: Option<u32>,
-    /// The topology: .gml, .graphml or node-link .json.
+    /// The topology, as for `plan solve`.
     #[arg(long, value_name = "FILE", required_unless_present = "origin")]
     pub(crate) topology: Option<PathBuf>,
     /// The routers of the routes' next hops: .csv with the columns address and router.

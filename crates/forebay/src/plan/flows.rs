@@ -23,11 +23,11 @@ use forebay_plan::topology::Topology;
 use forebay_serve::collect;
 use ipnet::IpNet;
 
-use super::{Failure, topology, write, write_json};
+use super::{Failure, gzip, topology, write, write_json};
 use crate::cli::FlowsArgs;
 use crate::terminal::{interrupt, note, print_beside};
 
-/// The largest file of messages in octets; files are read into memory.
+/// The largest file of messages in octets, also when it is unpacked; files are read into memory.
 const LARGEST_FILE: u64 = 1 << 30;
 /// The default window for received flow records.
 const WINDOW: Duration = Duration::from_secs(300);
@@ -102,7 +102,18 @@ fn now() -> i64 {
 fn from_files(args: &FlowsArgs, collector: &mut Collector) -> Result<Window, Failure> {
     let mut all = Vec::new();
     for path in &args.files {
-        all.push((path.as_path(), read(path)?));
+        let packed = read(path)?;
+        if !gzip::is_gzip(&packed) {
+            all.push((path.as_path(), packed));
+            continue;
+        }
+        let unpacked = gzip::unpack(&packed, LARGEST_FILE)
+            .map_err(|e| wrong(path, format!("cannot be unpacked: {e}")))?;
+        if unpacked.cut {
+            let path = path.display();
+            note(&format!("forebay: {path}: the compressed file ends early: the rest is missing"));
+        }
+        all.push((path.as_path(), unpacked.octets));
     }
     let mut unread = None;
     for (path, file) in &all {
@@ -187,9 +198,6 @@ fn messages(
     collector: &mut Collector,
     trouble: &mut dyn FnMut(Trouble),
 ) -> Result<(), Failure> {
-    if file.starts_with(&[0x1f, 0x8b]) {
-        return Err(wrong(path, "is compressed: unpack it with gunzip".to_owned()).into());
-    }
     if capture::is_capture(file) {
         let mut capture = Capture::new(file).map_err(|e| wrong(path, e.to_string()))?;
         while let Some(datagram) =

@@ -2,22 +2,21 @@
 
 use std::fmt::Write as _;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
+use std::io::BufReader;
 use std::path::Path;
 
-use flate2::bufread::MultiGzDecoder;
 use forebay_config::ConfigError;
 use forebay_plan::input::{self, LARGEST};
 use forebay_plan::topology::RouterId;
 use forebay_routes::mrt::{self, Summary};
 use forebay_routes::table::{Limits, Table};
 
-use super::{read_text, topology};
+use super::{gzip, read_text, topology};
 use crate::cli::RoutesArgs;
 use crate::terminal::{Failure, note, print, write};
 
-/// The first bytes of a file that gzip compressed (RFC 1952 section 2.3.1).
-const GZIP: [u8; 2] = [0x1f, 0x8b];
+/// The most octets that a compressed dump unpacks to: several times the largest collector's.
+const LARGEST_DUMP: u64 = 16 << 30;
 /// Next hops without a router that are named; the rest is counted.
 const NAMED: usize = 5;
 
@@ -91,9 +90,7 @@ fn load(path: &Path, table: &mut Table) -> Result<Summary, ConfigError> {
         message,
     };
     let unread = |e: std::io::Error| wrong(format!("cannot be read: {e}"));
-    let mut file = BufReader::with_capacity(1 << 20, File::open(path).map_err(unread)?);
-    let packed = file.fill_buf().map_err(unread)?.starts_with(&GZIP);
-    let dump: Box<dyn Read> =
-        if packed { Box::new(MultiGzDecoder::new(file)) } else { Box::new(file) };
+    let file = BufReader::with_capacity(1 << 20, File::open(path).map_err(unread)?);
+    let dump = gzip::reader(file, LARGEST_DUMP).map_err(unread)?;
     mrt::load(dump, &path.display().to_string(), table).map_err(|e| wrong(e.to_string()))
 }

@@ -11,6 +11,8 @@ use serde_json::value::RawValue;
 
 use crate::input::node_link::{Lines, json_error};
 use crate::input::providers::unknown_router;
+use crate::input::repetita::demands_repetita;
+use crate::input::sndlib::{demands_sndlib, is_sndlib_native};
 use crate::input::{MOST_DEMANDS, error, rate, whole_rate, without_mark};
 use crate::network::{Demand, Provider};
 use crate::topology::{RouterId, Topology};
@@ -59,6 +61,78 @@ impl<'a> Names<'a> {
         })?;
         Ok(Demand { provider: number, entry, egress: known(router)?, rate })
     }
+}
+
+/// Finds the provider of a demand by its source, for formats without providers.
+pub(super) struct Sources<'a> {
+    names: Names<'a>,
+    providers: &'a [Provider],
+    /// The providers with an entry at a router, and the numbers of these entries.
+    entries: BTreeMap<RouterId, Vec<(u32, u32)>>,
+}
+
+impl<'a> Sources<'a> {
+    pub(super) fn new(providers: &'a [Provider], topology: &'a Topology) -> Self {
+        let names = Names::new(providers, topology);
+        let mut entries: BTreeMap<RouterId, Vec<(u32, u32)>> = BTreeMap::new();
+        for ((provider, router), entry) in &names.entries {
+            entries.entry(*router).or_default().push((*provider, *entry));
+        }
+        Self { names, providers, entries }
+    }
+
+    /// Returns the router of this name.
+    pub(super) fn router(&self, name: &str) -> Result<RouterId, String> {
+        let known = self.names.routers.get(name).copied();
+        known.ok_or_else(|| unknown_router(name, self.names.topology))
+    }
+
+    /// Returns the demand from the entry at `from`, of the only provider that has one there.
+    pub(super) fn demand(
+        &self,
+        from: RouterId,
+        egress: RouterId,
+        rate: Rate,
+    ) -> Result<Demand, String> {
+        let router = &self.names.topology.routers()[from.index()].name;
+        match self.entries.get(&from).map(Vec::as_slice) {
+            Some([(provider, entry)]) => {
+                Ok(Demand { provider: *provider, entry: *entry, egress, rate })
+            }
+            Some([(one, _), (other, _), ..]) => {
+                let [one, other] = [one, other].map(|n| &self.providers[*n as usize].name);
+                Err(format!(
+                    "several providers have an entry at {router}: {one} and {other}; this format \
+                     cannot say whose demand it is"
+                ))
+            }
+            _ => Err(format!(
+                "no provider has an entry at {router}: add one to the file of providers"
+            )),
+        }
+    }
+}
+
+/// Reads demands in the format that the text and the name of its file show: SNDlib, REPETITA, JSON
+/// if the name ends in `.json`, or else CSV.
+///
+/// # Errors
+/// If the text is not of that format, or names something unknown.
+pub fn demands(
+    file: &Path,
+    text: &str,
+    providers: &[Provider],
+    topology: &Topology,
+) -> Result<Vec<Demand>, ConfigError> {
+    let text = without_mark(text);
+    let start = text.trim_start();
+    let read = match file.extension().and_then(|e| e.to_str()) {
+        Some("json") => demands_json,
+        _ if start.starts_with('<') || is_sndlib_native(start) => demands_sndlib,
+        _ if start.starts_with("DEMANDS") => demands_repetita,
+        _ => demands_csv,
+    };
+    read(file, text, providers, topology)
 }
 
 /// Reads demands from a CSV text.

@@ -271,7 +271,7 @@ impl Walk {
 }
 
 /// Returns the attributes by their local names; `None` if one cannot be read.
-fn attributes(tag: &BytesStart<'_>) -> Option<BTreeMap<String, String>> {
+pub(super) fn attributes(tag: &BytesStart<'_>) -> Option<BTreeMap<String, String>> {
     let read = tag.attributes().map(|attribute| {
         let attribute = attribute.ok()?;
         let name = String::from_utf8(attribute.key.local_name().as_ref().to_vec()).ok()?;
@@ -281,7 +281,7 @@ fn attributes(tag: &BytesStart<'_>) -> Option<BTreeMap<String, String>> {
 }
 
 /// Returns the character of an entity: one of XML's five, or a numeric one.
-fn character(entity: &BytesRef<'_>) -> Option<char> {
+pub(super) fn character(entity: &BytesRef<'_>) -> Option<char> {
     if entity.is_char_ref() {
         return entity.resolve_char_ref().ok().flatten();
     }

@@ -11,13 +11,15 @@ mod next_hops;
 mod node_link;
 mod prefixes;
 mod providers;
+mod repetita;
+mod sndlib;
 
 use std::path::Path;
 
 use forebay_config::ConfigError;
 use forebay_units::{Bytes, Rate};
 
-pub use demands::{demands_csv, demands_json};
+pub use demands::{demands, demands_csv, demands_json};
 pub use exporters::{Exporter, Exporters, MOST_EXPORTERS, MOST_INTERFACES, Place, exporters};
 pub use gml::gml;
 pub use graphml::graphml;
@@ -27,6 +29,8 @@ pub use next_hops::next_hops;
 pub use node_link::node_link;
 pub use prefixes::{Users, prefixes};
 pub use providers::{ProviderFile, providers};
+pub use repetita::{demands_repetita, repetita};
+pub use sndlib::{demands_sndlib, sndlib};
 
 use crate::topology::Topology;
 
@@ -36,8 +40,8 @@ pub const LARGEST: Bytes = Bytes(64_000_000);
 /// The most demands in a file.
 pub const MOST_DEMANDS: usize = 1_000_000;
 
-/// Reads a topology from `text`. The ending of the file's name gives the format: `.gml`, `.graphml`
-/// or `.json`.
+/// Reads a topology from `text`. The ending of the file's name gives the format: `.gml`,
+/// `.graphml`, `.json`, `.graph` of REPETITA, or `.txt` or `.xml` of SNDlib.
 ///
 /// # Errors
 /// If the name has another ending, or the text is not of that format.
@@ -47,10 +51,13 @@ pub fn topology(file: &Path, text: &str) -> Result<Topology, ConfigError> {
         Some("gml") => gml(file, text),
         Some("graphml") => graphml(file, text),
         Some("json") => node_link(file, text),
+        Some("graph") => repetita(file, text),
+        Some("txt" | "xml") => sndlib(file, text),
         _ => Err(error(
             file,
             None,
-            "is not named as a topology: the name should end in .gml, .graphml or .json",
+            "is not named as a topology: the name should end in .gml, .graphml, .json, .graph, .txt or \
+             .xml",
         )),
     }
 }
