@@ -192,6 +192,7 @@ impl Network {
             outage: self.outage,
             longer_ns: Vec::new(),
             ways: Vec::new(),
+            sites: Vec::new(),
             per_packet: false,
             routes: Vec::new(),
             later: Vec::new(),
