@@ -1,8 +1,8 @@
 //! Watches the exchange between the two boxes of a bundle, and says what is wrong with it.
 //!
 //! A [`Diagnosis`] gets what one end sees, and returns lines for its log: the first within two
-//! seconds of the start or seven of a change, another when the reason is known or differs, one every
-//! minute while the trouble lasts, and one when it is over. It does no IO.
+//! seconds of the start or seven of a change, another when the reason is known or differs, one
+//! every minute while the trouble lasts, and one when it is over. It does no IO.
 
 use std::fmt;
 use std::mem::{Discriminant, discriminant};

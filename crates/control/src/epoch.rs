@@ -137,8 +137,7 @@ impl Epoch {
         let too_large = wanted < size / HYSTERESIS && least * BUDGET_HYSTERESIS <= size / 2.0
             // A bundle that stopped has no rate to adapt to.
             && input.send_rate > Rate::ZERO;
-        let due = over_budget
-            || heed_budget && (may_grow && too_small || may_fall && too_large);
+        let due = over_budget || heed_budget && (may_grow && too_small || may_fall && too_large);
         let to = if due { self.rounded(wanted, least) } else { self.size };
         if to == self.size {
             return None;
@@ -334,7 +333,9 @@ mod tests {
     fn a_size_for_small_packets_goes_within_round_trips_when_a_load_begins() {
         let mut epoch = Epoch::new(EpochConfig::default(), Nanos::ZERO);
         let thin = input(1, 40, 82);
-        (1..100).for_each(|tick| drop(epoch.on_tick(MS * (tick * 10), &thin)));
+        for tick in 1..100 {
+            epoch.on_tick(MS * (tick * 10), &thin);
+        }
         // 94 / (0.001 x 82) = 1146.
         assert_eq!(epoch.size(), 2048);
         let sizes: Vec<_> = [1000, 1010, 1040, 1080]
