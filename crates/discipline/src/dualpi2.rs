@@ -1,7 +1,7 @@
 //! The dual queue coupled AQM (RFC 9332).
 
 use forebay_config::Limit as LimitValue;
-use forebay_queue::{ConfigError, Packet, Qdisc, dualpi2, pi2};
+use forebay_queue::{ConfigError, Packet, Qdisc, dualpi2, dualpi2::BurstLimit, pi2};
 use forebay_tc as tc;
 use forebay_units::{Nanos, Rate};
 
@@ -9,7 +9,7 @@ use crate::limit::{MAX_BUFFERED_PACKETS, in_packets, time_as_bytes};
 use crate::specification::{
     BuildError, EcnUse, Specification, Terms, WrongSetting, at_most_a_minute,
 };
-use crate::{Discipline, Key, Kind, Profile, Settings};
+use crate::{Burst, Discipline, Key, Kind, Profile, Settings};
 
 /// A shallow queue for L4S traffic beside one for classic traffic, coupled.
 pub(crate) struct DualPi2;
@@ -17,13 +17,14 @@ pub(crate) struct DualPi2;
 impl Specification for DualPi2 {
     const NAME: &'static str = "dualpi2";
     const POLICY: Option<&'static [Key]> =
-        Some(&[Key::Target, Key::Profile, Key::Coupling, Key::QueueProtection]);
+        Some(&[Key::Target, Key::Profile, Key::Coupling, Key::QueueProtection, Key::L4sBurst]);
     const BOTTLENECK: Option<&'static [Key]> =
         Some(&[Key::Target, Key::Profile, Key::Coupling, Key::L4sBurst]);
     const USER_SPACE_KEYS: &'static [(Key, &'static str)] = &[
         (Key::Profile, "the kernel's has one set of parameters"),
         (Key::Coupling, "the kernel's has its own"),
         (Key::QueueProtection, "the kernel's has no such setting"),
+        (Key::L4sBurst, "the kernel's has no such setting"),
     ];
     const ECN: EcnUse = EcnUse::Always;
 
@@ -41,11 +42,13 @@ impl Specification for DualPi2 {
     fn at_rate(settings: &Settings, rate: Rate) -> Settings {
         // RFC 9332 Figure 2, line 5.
         let limit = settings.limit.or(Some(LimitValue::Time(Nanos::from_millis(250))));
-        Settings { limit: time_as_bytes(limit, rate), ..*settings }
+        let l4s_burst = settings.l4s_burst.map(|burst| Burst { rate: Some(rate), ..burst });
+        Settings { limit: time_as_bytes(limit, rate), l4s_burst, ..*settings }
     }
 
     fn check(settings: &Settings) -> Result<(), WrongSetting> {
         at_most_a_minute(Key::Target, settings.target)?;
+        at_most_a_minute(Key::L4sBurst, settings.l4s_burst.map(|burst| burst.time))?;
         let (least, most) = pi2::COUPLINGS;
         match settings.coupling {
             Some(coupling) if !(least..=most).contains(&coupling) => {
@@ -90,7 +93,9 @@ fn config(settings: &Settings, seed: Option<u64>) -> dualpi2::Config {
     config.params.target = settings.target.unwrap_or(config.params.target);
     config.coupling = settings.coupling.unwrap_or(config.coupling);
     config.queue_protection = settings.queue_protection.unwrap_or(config.queue_protection);
-    config.bursts = settings.l4s_burst.or(config.bursts);
+    if let Some(Burst { time, rate: Some(rate) }) = settings.l4s_burst {
+        config.bursts = Some(BurstLimit { rate, burst: time });
+    }
     config.seed = seed.unwrap_or(config.seed);
     config
 }

@@ -1,13 +1,12 @@
 //! The queue of a bottleneck, with every setting.
 
 use forebay_config::Limit;
-use forebay_queue::dualpi2::BurstLimit;
 use forebay_queue::{Limit as QueueLimit, Packet, Qdisc};
 use forebay_units::{Bytes, Nanos, Rate};
 use serde::{Deserialize, Serialize};
 
 use crate::limit::{FRAME, LimitOnPath};
-use crate::settings::Profile;
+use crate::settings::{Burst, Profile};
 use crate::specification::{BuildError, Terms};
 use crate::{Discipline, Kind, Settings};
 
@@ -101,15 +100,16 @@ struct WrittenBurst {
     burst_ns: u64,
 }
 
-impl From<BurstLimit> for WrittenBurst {
-    fn from(limit: BurstLimit) -> Self {
-        Self { rate_bps: limit.rate.as_bps(), burst_ns: limit.burst.0 }
+impl From<Burst> for WrittenBurst {
+    fn from(Burst { time, rate }: Burst) -> Self {
+        // The rate of a bottleneck is always known.
+        Self { rate_bps: rate.unwrap_or_default().as_bps(), burst_ns: time.0 }
     }
 }
 
-impl From<WrittenBurst> for BurstLimit {
+impl From<WrittenBurst> for Burst {
     fn from(written: WrittenBurst) -> Self {
-        Self { rate: Rate::from_bps(written.rate_bps), burst: Nanos(written.burst_ns) }
+        Self { rate: Some(Rate::from_bps(written.rate_bps)), time: Nanos(written.burst_ns) }
     }
 }
 
@@ -153,7 +153,7 @@ impl From<Written> for QueueSpec {
             profile: written.profile,
             l4s_threshold: written.l4s_threshold_ns.map(Nanos),
             coupling: written.coupling,
-            l4s_burst: written.l4s_burst.map(BurstLimit::from),
+            l4s_burst: written.l4s_burst.map(Burst::from),
             ..Settings::default()
         };
         Self(Discipline { kind: written.kind, settings })

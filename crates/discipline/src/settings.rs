@@ -3,9 +3,8 @@
 use std::ops::Range;
 
 use forebay_config::{DurationValue, Limit, Spanned};
-use forebay_queue::dualpi2::BurstLimit;
 use forebay_tc::{CakeDiffserv, CakeFlows};
-use forebay_units::Nanos;
+use forebay_units::{Nanos, Rate};
 use serde::{Deserialize, Serialize};
 
 use crate::Kind;
@@ -98,6 +97,8 @@ settings! {
         /// Whether something else bounds the traffic without ECN in DualPI2's L queue, so that it
         /// passes untouched (RFC 9332 section 2.5.1.1).
         QueueProtection queue_protection: bool = bool;
+        /// The largest burst of a flow in DualPI2's L queue, where the queue's rate is known.
+        L4sBurst l4s_burst: Burst = DurationValue;
         /// The round-trip time that CAKE's AQM is tuned for.
         Rtt rtt: Nanos = DurationValue;
         /// The hosts and flows between which CAKE is fair.
@@ -108,10 +109,23 @@ settings! {
     other {
         /// The wait above which CoDel marks every ECT(1) packet; at bottlenecks of scenarios only.
         L4sThreshold l4s_threshold: Nanos;
-        /// The largest burst of a flow in DualPI2's L queue; at bottlenecks of scenarios only.
-        L4sBurst l4s_burst: BurstLimit;
         /// The time between updates of PIE's drop probability, which the profile sets.
         Tupdate tupdate: Nanos;
+    }
+}
+
+/// A burst of a flow, as the time that it takes at the rate of the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Burst {
+    /// The time.
+    pub time: Nanos,
+    /// The rate of the queue. Without one the burst has no length and limits nothing.
+    pub rate: Option<Rate>,
+}
+
+impl From<DurationValue> for Burst {
+    fn from(value: DurationValue) -> Self {
+        Self { time: value.into(), rate: None }
     }
 }
 

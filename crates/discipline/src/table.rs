@@ -98,6 +98,7 @@ fn check_times(settings: &Settings) -> Result<(), WrongSetting> {
         (Key::Target, settings.target),
         (Key::Interval, settings.interval),
         (Key::Rtt, settings.rtt),
+        (Key::L4sBurst, settings.l4s_burst.map(|burst| burst.time)),
     ];
     match times.into_iter().find(|(_, time)| *time == Some(Nanos::ZERO)) {
         Some((key, _)) => Err(WrongSetting::new(key, "must be above zero")),

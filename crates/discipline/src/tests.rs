@@ -83,7 +83,7 @@ fn the_json_of_bottleneck_queues_has_every_setting() {
     let none = Settings::default();
     let marking = Settings { ecn: Some(true), ..none };
     let (rate, burst) = (Rate::from_mbps(20), Nanos::from_millis(2));
-    let burst = forebay_queue::dualpi2::BurstLimit { rate, burst };
+    let burst = Burst { rate: Some(rate), time: burst };
     let l4s = Settings { ecn: Some(false), l4s_threshold: ms(1), ..none };
     let cases = [
         (Kind::Fifo, none, r#"{"kind":"fifo","limit_bytes":600000}"#),
@@ -183,4 +183,13 @@ fn a_known_rate_turns_times_into_bytes_where_packets_are_counted() {
     assert_eq!([at(Kind::Fifo, time), at(Kind::Pie, time)], [time; 2]);
     assert_eq!(at(Kind::DualPi2, None), Some(Limit::Bytes(Bytes(3_000_000))), "250 ms");
     assert_eq!(at(Kind::Sfq, None), None);
+}
+
+#[test]
+fn a_burst_in_the_l_queue_has_a_length_once_the_rate_is_known() {
+    let burst = Burst { time: Nanos::from_millis(2), rate: None };
+    let settings = Settings { l4s_burst: Some(burst), ..Settings::default() };
+    let rate = Rate::from_mbps(96);
+    let known = Discipline { kind: Kind::DualPi2, settings }.at_rate(rate);
+    assert_eq!(known.settings.l4s_burst, Some(Burst { rate: Some(rate), ..burst }));
 }

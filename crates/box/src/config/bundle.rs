@@ -124,21 +124,27 @@ impl BundleTable {
         }
         let Self { weight, rate, ceil, .. } = self;
         let share = ShareKeys { weight, rate, ceil }.check(source, of, limit)?;
+        let place = self.policy.as_ref().map_or_else(|| self.name.span(), Spanned::span);
+        let policy = Policy::check(
+            source,
+            of,
+            owner,
+            self.policy,
+            DEFAULT,
+            (self.class, self.classifier),
+            &[
+                ("the bundle's max_rate", max_rate),
+                ("the bundle's ceil", share.ceil),
+                ("the common max_rate", limit),
+            ],
+        )?;
+        if policy.disciplines().any(|discipline| discipline.settings.l4s_burst.is_some()) {
+            let message = "goes with `forebay link`, whose rate is known: a bundle's rate changes";
+            return Err(source.error_at(place, key_of("policy.l4s_burst"), message));
+        }
         Ok(BundleConfig {
             key: key::read(source, &key_of("key_file"), &self.key_file)?,
-            policy: Policy::check(
-                source,
-                of,
-                owner,
-                self.policy,
-                DEFAULT,
-                (self.class, self.classifier),
-                &[
-                    ("the bundle's max_rate", max_rate),
-                    ("the bundle's ceil", share.ceil),
-                    ("the common max_rate", limit),
-                ],
-            )?,
+            policy,
             name: self.name.into_inner(),
             id: self.id.into_inner(),
             prefixes: self.prefixes.into_iter().map(|p| p.into_inner().0).collect(),

@@ -1,4 +1,5 @@
 use std::fmt;
+use std::iter;
 use std::ops::Range;
 
 use forebay_config::{ConfigError, Prefix, RateValue, Source, Spanned};
@@ -110,6 +111,11 @@ impl Policy {
     pub(crate) fn matches(&self) -> impl Iterator<Item = &Match> {
         let all_but_last = self.classes.len().saturating_sub(1);
         self.classes.iter().take(all_but_last).map(|c| &c.matches)
+    }
+
+    /// Returns the policy's own discipline and those of its classes.
+    pub(super) fn disciplines(&self) -> impl Iterator<Item = &Discipline> {
+        iter::once(&self.discipline).chain(self.classes.iter().map(|class| &class.policy))
     }
 
     /// Whether the classes have shares in the rate.

@@ -356,6 +356,20 @@ fn policies_that_cannot_work_are_refused() {
             "7: bundle.policy.limit: a full packet, 1514 B, would never get in",
         ),
         (
+            policy("kind = \"dualpi2\", l4s_burst = \"0 ms\""),
+            "7: bundle.policy.l4s_burst: must be above zero",
+        ),
+        (
+            policy("kind = \"dualpi2\", l4s_burst = \"2 ms\""),
+            "7: bundle.policy.l4s_burst: goes with `forebay link`, whose rate is known: a bundle's \
+             rate changes",
+        ),
+        (
+            class("policy = { kind = \"dualpi2\", l4s_burst = \"2 ms\" }\n"),
+            "7: bundle.policy.l4s_burst: goes with `forebay link`, whose rate is known: a bundle's \
+             rate changes",
+        ),
+        (
             policy("kind = \"fifo\", perturb = \"1 s\""),
             "7: bundle.policy.perturb: this goes with kind = \"sfq\" only",
         ),

@@ -2,8 +2,9 @@ use std::fmt;
 
 use forebay_config::{DurationValue, Limit, RateValue, Spanned};
 use forebay_control::{ControllerKind, Detection};
-use forebay_discipline::{Discipline, EcnUse, Key, LimitOnPath, Profile, QueueSpec, Settings};
-use forebay_queue::dualpi2::BurstLimit;
+use forebay_discipline::{
+    Burst, Discipline, EcnUse, Key, LimitOnPath, Profile, QueueSpec, Settings,
+};
 use forebay_units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
@@ -102,7 +103,7 @@ impl Queue {
             profile: kind.bottleneck_has(Key::Profile).then_some(self.profile),
             l4s_threshold: self.l4s_threshold,
             coupling: self.coupling,
-            l4s_burst: self.l4s_burst.map(|burst| BurstLimit { rate: path.rate, burst }),
+            l4s_burst: self.l4s_burst.map(|time| Burst { time, rate: Some(path.rate) }),
             ..Settings::default()
         };
         Discipline { kind, settings }
