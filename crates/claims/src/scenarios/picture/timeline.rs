@@ -1,6 +1,7 @@
 //! Draws queues and rates over time.
 
 use std::collections::BTreeMap;
+use std::ptr;
 
 use serde::{Deserialize, Serialize};
 
@@ -154,8 +155,14 @@ impl Timeline {
         for phase in &self.phases {
             let x = waits.x(phase.from_s);
             svg.line("phase", (x, TOP), (x, rates.bottom()));
-            let middle = (x + waits.x(phase.to_s)) / 2.0;
-            svg.text("tick", (middle, TOP - 18.0), Anchor::Middle, &phase.name);
+            // The name of a phase within another would be on top of the other's.
+            let holds = |other: &Stretch| {
+                !ptr::eq(other, phase) && other.from_s <= phase.from_s && phase.to_s <= other.to_s
+            };
+            if !self.phases.iter().any(holds) {
+                let middle = (x + waits.x(phase.to_s)) / 2.0;
+                svg.text("tick", (middle, TOP - 18.0), Anchor::Middle, &phase.name);
+            }
         }
         let points = |values: &[Option<f64>]| -> Vec<_> {
             let at =
