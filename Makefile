@@ -84,6 +84,7 @@ lint: setup
 unit: setup
 	$(if $(SUDO),FOREBAY_SKIPPED=,$(AS_ROOT)) $(CARGO) test --workspace --locked --lib --bins
 	$(CARGO) test --workspace --locked --doc
+	$(CARGO) test -q --locked -p forebay-sim-quic --features qlog
 
 # Integration tests. Many make network namespaces, so they run as root. Some measure, and all share
 # this machine's cores, so they run one at a time.

@@ -164,7 +164,7 @@ fn two_bundles_whose_flows_do_not_fill_their_rates_leave_no_queue() {
 
 #[test]
 fn a_bundle_uses_what_another_leaves() {
-    for seed in 1..=3 {
+    for seed in 1..=16 {
         let mut w = World::new(96, 50).bundles(2, 8);
         w.seed = seed;
         w.changes = vec![(s(10.0), Change::Stop(1))];

@@ -14,11 +14,15 @@ mod clock;
 mod endpoint;
 mod identity;
 mod key_exchange;
+#[cfg(feature = "qlog")]
+mod qlog;
 mod randomness;
 mod setup;
 
 pub use application::{Application, Download, Files};
-pub use clock::{instant, qlog};
+pub use clock::instant;
 pub use endpoint::Quic;
+#[cfg(feature = "qlog")]
+pub use qlog::qlog;
 pub use quinn_proto;
 pub use setup::SetupError;

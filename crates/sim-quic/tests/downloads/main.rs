@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod path;
+#[cfg(feature = "qlog")]
 mod qlog;
 
 use forebay_queue::{DualPi2, Ecn, Fifo, FqCodel, Limit, dualpi2, fifo, fq_codel};
