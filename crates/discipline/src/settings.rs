@@ -117,7 +117,7 @@ settings! {
 /// A burst of a flow, as the time that it takes at the rate of the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Burst {
-    /// The time.
+    /// How long the burst takes.
     pub time: Nanos,
     /// The rate of the queue. Without one the burst has no length and limits nothing.
     pub rate: Option<Rate>,
