@@ -20,7 +20,7 @@ pub(super) enum Control {
 pub(super) enum Instruction {
     /// The run starts at this time.
     Start(Nanos),
-    /// The link ends.
+    /// Asks the link to end.
     End,
     /// The link goes on as before.
     Continue,

@@ -22,7 +22,7 @@ pub enum Version {
     Netflow9,
     /// IPFIX (RFC 7011).
     Ipfix,
-    /// sFlow version 5, which [`sflow`](crate::flows::sflow) reads.
+    /// A datagram of sFlow version 5, which [`sflow`](crate::flows::sflow) reads.
     Sflow5,
 }
 

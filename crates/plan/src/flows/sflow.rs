@@ -30,7 +30,7 @@ pub struct Source {
     pub index: u32,
 }
 
-/// A flow sample.
+/// A flow sample: one packet of those that passed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {
     /// The offset of the sample in the datagram.

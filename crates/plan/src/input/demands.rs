@@ -261,23 +261,25 @@ pub fn demands_json(
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::network::Entry;
     use crate::topology::Router;
 
-    fn setting() -> (Vec<Provider>, Topology) {
-        let routers =
-            ["A", "B", "C, D"].map(|n| Router { name: n.to_owned(), serves: true }).to_vec();
-        let provider = |name: &str, routers: &[u32]| Provider {
+    /// A provider with entries at these routers.
+    pub(crate) fn provider(name: &str, routers: &[u32]) -> Provider {
+        let entry = |&router: &u32| Entry { router: RouterId(router), capacity: None };
+        Provider {
             name: name.to_owned(),
             participates: true,
             weight: 1.0,
-            entries: routers
-                .iter()
-                .map(|r| Entry { router: RouterId(*r), capacity: None })
-                .collect(),
-        };
+            entries: routers.iter().map(entry).collect(),
+        }
+    }
+
+    fn setting() -> (Vec<Provider>, Topology) {
+        let routers =
+            ["A", "B", "C, D"].map(|n| Router { name: n.to_owned(), serves: true }).to_vec();
         let topology = Topology::new(String::new(), routers, Vec::new(), Vec::new());
         (vec![provider("x", &[0]), provider("y", &[2, 0])], topology)
     }

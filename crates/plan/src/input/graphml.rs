@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use forebay_config::ConfigError;
-use quick_xml::Reader;
 use quick_xml::events::{BytesRef, BytesStart, Event};
 
+use super::xml::Events;
 use crate::input::{NO_CAPACITY, NO_METRIC, error, rate, truth, whole_metric};
 use crate::topology::{Draft, DraftEdge, DraftRouter, Fault, Topology};
 
@@ -18,17 +18,10 @@ use crate::topology::{Draft, DraftEdge, DraftRouter, Fault, Topology};
 pub fn graphml(file: &Path, text: &str) -> Result<Topology, ConfigError> {
     let at_line = |fault: Fault| error(file, Some(fault.line), fault.message);
     let mut walk = Walk::default();
-    let mut reader = Reader::from_str(text);
-    // Lines are counted incrementally, since counting from the start for each element would be
-    // slow.
-    let (mut counted, mut line) = (0, 1);
+    let mut events = Events::of(text);
     loop {
-        let event = reader.read_event();
-        let end = (reader.buffer_position() as usize).clamp(counted, text.len());
-        let start = line;
-        line += text.as_bytes()[counted..end].iter().filter(|b| **b == b'\n').count();
-        counted = end;
-        // Errors name the line where an event begins.
+        let (start, event) = events.next();
+        let line = events.line;
         match event {
             Ok(Event::Eof) => break,
             Ok(event) => walk.take(event, start).map_err(at_line)?,
@@ -36,6 +29,7 @@ pub fn graphml(file: &Path, text: &str) -> Result<Topology, ConfigError> {
         }
     }
     if !walk.open.is_empty() {
+        let line = events.line;
         return Err(error(file, Some(line), "is not complete GraphML: it ends inside an element"));
     }
     if !walk.graph {

@@ -13,6 +13,7 @@ mod prefixes;
 mod providers;
 mod repetita;
 mod sndlib;
+mod xml;
 
 use std::path::Path;
 

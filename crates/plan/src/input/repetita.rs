@@ -163,7 +163,7 @@ pub fn demands_repetita(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::network::Entry;
+    use crate::input::demands::tests::provider;
 
     /// A ring of three nodes, of which two have the same label.
     const GRAPH: &str = "NODES 3\nlabel x y\n0_West -7.5 50.0\nEast 2 49\nEast 3 48\n\nEDGES 6\n\
@@ -236,15 +236,6 @@ mod tests {
     #[test]
     fn demands_by_number() {
         let topology = parse(GRAPH).unwrap();
-        let provider = |name: &str, routers: &[u32]| Provider {
-            name: name.to_owned(),
-            participates: true,
-            weight: 1.0,
-            entries: routers
-                .iter()
-                .map(|r| Entry { router: RouterId(*r), capacity: None })
-                .collect(),
-        };
         let providers = [provider("x", &[0]), provider("y", &[2, 1]), provider("z", &[1])];
         let parse = |text: &str| {
             demands_repetita("d".as_ref(), text, &providers, &topology).map_err(|e| e.to_string())

@@ -8,6 +8,7 @@
 mod native;
 mod xml;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use forebay_config::ConfigError;
@@ -132,9 +133,10 @@ impl SndFile {
     /// Whether links have one direction. The formats do not say it, so a file in which each link
     /// has one back is taken as directed.
     fn is_directed(&self) -> bool {
-        let ends = |link: &SndLink| (link.from.text.clone(), link.to.text.clone());
-        let all: std::collections::BTreeSet<_> = self.links.iter().map(ends).collect();
-        !all.is_empty() && all.iter().all(|(from, to)| all.contains(&(to.clone(), from.clone())))
+        let links = self.links.iter();
+        let all: BTreeSet<_> =
+            links.map(|link| (link.from.text.as_str(), link.to.text.as_str())).collect();
+        !all.is_empty() && all.iter().all(|&(from, to)| all.contains(&(to, from)))
     }
 }
 

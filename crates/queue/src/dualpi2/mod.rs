@@ -113,8 +113,8 @@ impl<P: Packet> DualPi2<P> {
     /// Fails if
     /// - a limit admits no packet, or the target or the MTU is zero,
     /// - the update time is below a microsecond,
-    /// - a time is above [`crate::pi2::Params::MAX_TIME`] (also of the native AQM, the scheduler
-    ///   and overload, and of bursts),
+    /// - a time is above [`crate::pi2::Params::MAX_TIME`] (also of the native AQM, the scheduler,
+    ///   overload and bursts),
     /// - the rate or the largest burst of a [`BurstLimit`] is zero,
     /// - a gain is negative or above [`crate::pi2::Params::MAX_GAIN`],
     /// - the coupling factor is below 1 or above 1000,

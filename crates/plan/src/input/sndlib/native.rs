@@ -14,7 +14,7 @@ pub(super) fn is_native(text: &str) -> bool {
     text.trim_start().starts_with(TITLE)
 }
 
-/// Reads a text.
+/// Reads a text of the native format.
 pub(super) fn read(text: &str) -> Result<SndFile, Fault> {
     let mut tokens = Tokens { rest: text, line: 1 };
     let title = tokens.title();
@@ -100,7 +100,7 @@ impl<'a> Tokens<'a> {
         }
     }
 
-    /// Takes a word.
+    /// Takes a word, which is no parenthesis.
     fn word(&mut self, what: &str) -> Result<&'a str, Fault> {
         match self.next().unwrap_or_default() {
             found @ ("" | "(" | ")") => self.fault(found, what),

@@ -1,5 +1,5 @@
 use super::*;
-use crate::network::Entry;
+use crate::input::demands::tests::provider;
 use crate::topology::RouterId;
 
 /// Three nodes in a triangle: an installed capacity, two modules, and neither.
@@ -109,12 +109,6 @@ fn links_with_a_link_back_have_one_direction() {
 
 fn demands(text: &str) -> Result<Vec<Demand>, String> {
     let topology = parse(NATIVE).unwrap();
-    let provider = |name: &str, routers: &[u32]| Provider {
-        name: name.to_owned(),
-        participates: true,
-        weight: 1.0,
-        entries: routers.iter().map(|r| Entry { router: RouterId(*r), capacity: None }).collect(),
-    };
     let providers = [provider("x", &[0]), provider("y", &[1, 2]), provider("z", &[1])];
     crate::input::demands("a.txt".as_ref(), text, &providers, &topology).map_err(|e| e.to_string())
 }

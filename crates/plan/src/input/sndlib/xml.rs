@@ -1,11 +1,11 @@
 //! The XML format of SNDlib.
 
-use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
 
 use super::{MOST_DEMANDS, MOST_EDGES, MOST_ROUTERS, Name, SndDemand, SndFile, SndLink};
 use super::{number, room};
 use crate::input::graphml::{attributes, character};
+use crate::input::xml::Events;
 use crate::topology::Fault;
 
 /// The deepest nesting of elements; SNDlib has seven levels.
@@ -13,19 +13,14 @@ const DEEPEST: usize = 64;
 /// The longest text of an element that is used, in bytes.
 const LONGEST: usize = 4096;
 
-/// Reads a text.
+/// Reads a text of the XML format.
 pub(super) fn read(text: &str) -> Result<SndFile, Fault> {
     let mut walk = Walk { open: Vec::new(), text: String::new(), file: SndFile::new() };
-    let mut reader = Reader::from_str(text);
-    let (mut counted, mut line) = (0, 1);
+    let mut events = Events::of(text);
     let mut root = false;
     loop {
-        let event = reader.read_event();
-        let end = (reader.buffer_position() as usize).clamp(counted, text.len());
-        let start = line;
-        line += text.as_bytes()[counted..end].iter().filter(|b| **b == b'\n').count();
-        counted = end;
-        let event = event.map_err(|e| fault(line, format!("is not valid XML: {e}")))?;
+        let (start, event) = events.next();
+        let event = event.map_err(|e| fault(events.line, format!("is not valid XML: {e}")))?;
         if let Event::Start(tag) | Event::Empty(tag) = &event
             && !std::mem::replace(&mut root, true)
             && tag.local_name().as_ref() != b"network"
@@ -37,6 +32,7 @@ pub(super) fn read(text: &str) -> Result<SndFile, Fault> {
             event => walk.take(event, start)?,
         }
     }
+    let line = events.line;
     match (root, walk.open.is_empty()) {
         (false, _) => Err(fault(line, "is neither SNDlib's XML nor its native format")),
         (true, false) => Err(fault(line, "is not complete XML: it ends inside an element")),
