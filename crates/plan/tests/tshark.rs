@@ -117,7 +117,8 @@ fn ipfix(random: &mut Random, sequence: u32) -> Vec<u8> {
     [words(&[10 << 16 | length, AT, sequence, 5]), sets].concat()
 }
 
-/// Makes a datagram of sFlow with flow samples of IPv4 in Ethernet with a VLAN tag, then expanded ones of IPv6.
+/// Makes a datagram of sFlow with flow samples of IPv4 in Ethernet with a VLAN tag, then expanded
+/// ones of IPv6.
 fn sflow(random: &mut Random, sequence: u32) -> Vec<u8> {
     let mut datagram = words(&[5, 1, 0xc000_0201, 0, sequence, 5000, 6]);
     for sample in 0..6 {

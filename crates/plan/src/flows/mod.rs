@@ -3,10 +3,10 @@
 //!
 //! This module has no sockets, files or clocks. A datagram, maybe from a [`capture`], takes this
 //! path. [`message`] finds the message and its sets. [`decoder`] reads their templates and records.
-//! [`record`] takes the elements that are used. [`sampling`] finds the sampling factor, and [`time`] the part of the flow in the window.
-//! [`collector`] finds the entry and the prefix, and [`tally`] adds up the octets. [`report`] has
-//! the demands, and all that is not in them. [`sflow`] takes the place of the first three for
-//! sFlow, whose samples are single packets.
+//! [`record`] takes the elements that are used. [`sampling`] finds the sampling factor, and
+//! [`time`] the part of the flow in the window. [`collector`] finds the entry and the prefix, and
+//! [`tally`] adds up the octets. [`report`] has the demands, and all that is not in them. [`sflow`]
+//! takes the place of the first three for sFlow, whose samples are single packets.
 //!
 //! | what | bound | beyond it |
 //! |---|---|---|
