@@ -1,11 +1,13 @@
-//! Errors of the laboratory as Python exceptions, which `package/forebay/_errors.py` defines.
+//! Errors of the laboratory and of the planner as Python exceptions, which
+//! `package/forebay/_errors.py` defines.
 
 use forebay_config::ConfigError;
 use forebay_lab::engine::EngineError;
 use pyo3::prelude::*;
 use pyo3::types::PyAny;
 
-/// A mistake in a scenario as the arguments of `ScenarioError`: file, line, key and message.
+/// A mistake in a file as the arguments of `ScenarioError` or `PlanError`: file, line, key and
+/// message.
 pub(crate) type Mistake = (String, Option<usize>, String, String);
 
 pub(crate) fn mistake(error: ConfigError) -> Mistake {
@@ -15,6 +17,12 @@ pub(crate) fn mistake(error: ConfigError) -> Mistake {
 /// Makes a `ScenarioError`.
 pub(crate) fn scenario_error(py: Python<'_>, error: ConfigError) -> PyErr {
     let class = |py| errors(py)?.getattr("ScenarioError")?.call1(mistake(error));
+    class(py).map_or_else(|e| e, PyErr::from_value)
+}
+
+/// Makes a `PlanError`.
+pub(crate) fn plan_error(py: Python<'_>, error: ConfigError) -> PyErr {
+    let class = |py| errors(py)?.getattr("PlanError")?.call1(mistake(error));
     class(py).map_or_else(|e| e, PyErr::from_value)
 }
 

@@ -1,10 +1,12 @@
 //! The native part of the Python package `forebay`: scenarios with settings, runs in the simulator,
-//! and their records as Arrow tables. The Python part, in `package/forebay/`, is what users see.
+//! their records as Arrow tables, and the planner. The Python part, in `package/forebay/`, is what
+//! users see.
 
 #![forbid(unsafe_code)]
 
 mod columns;
 mod errors;
+mod plan;
 mod runs;
 mod scenario;
 mod table;
@@ -15,6 +17,8 @@ use pyo3::prelude::*;
 /// The native module of the package.
 #[pymodule]
 mod _native {
+    #[pymodule_export]
+    use crate::plan::Network;
     #[pymodule_export]
     use crate::runs::{Runs, load, run};
     #[pymodule_export]

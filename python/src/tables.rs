@@ -168,6 +168,8 @@ fn ticks(source: &Source<'_>, columns: &mut Columns) -> Result<(), ArrowError> {
     columns.float("contrast", all.iter().map(|t| t.contrast));
     columns.count("epoch_packets", all.iter().map(|t| Some(u64::from(t.epoch))));
     columns.count("backlog_bytes", all.iter().map(|t| Some(t.backlog)));
+    columns.count("accepted", all.iter().map(|t| Some(t.accepted)));
+    columns.count("out_of_order", all.iter().map(|t| Some(t.out_of_order)));
     Ok(())
 }
 

@@ -38,7 +38,10 @@ def test_tables_agree_with_the_summary(scenario: forebay.Scenario) -> None:
         assert hops[hops.arm == arm].dropped.sum() == sum(
             h["policy_drops"] for h in summary["hops"]
         )
-    assert set(result.ticks.to_pandas().arm) == {"boxed"}, "only a box has a control loop"
+    ticks = result.ticks.to_pandas()
+    assert set(ticks.arm) == {"boxed"}, "only a box has a control loop"
+    assert ticks.accepted.is_monotonic_increasing and ticks.accepted.iloc[-1] > 10
+    assert ticks.out_of_order.iloc[-1] < ticks.accepted.iloc[-1], "one path keeps the order"
     assert len(result.events.to_pandas()) > 0
 
 

@@ -1,5 +1,5 @@
 """Network experiments: scenarios, a simulator with the queues and control loops of Forebay's boxes,
-and sweeps over many runs on Dask.
+sweeps over many runs on Dask, and the planner of interconnects.
 
 >>> import forebay
 >>> scenario = forebay.Scenario("experiments/demo.toml")
@@ -7,7 +7,8 @@ and sweeps over many runs on Dask.
 >>> frame = result.queues.to_pandas()
 """
 
-from ._errors import GridError, RunError, ScenarioError, SweepError
+from . import plan
+from ._errors import FileError, GridError, PlanError, RunError, ScenarioError, SweepError
 from ._native import __version__
 from ._result import TABLES, Result, Table, load, run
 from ._scenario import Scenario
@@ -16,7 +17,9 @@ from ._sweep import Failure, Progress, Sweep, sweep
 __all__ = [
     "TABLES",
     "Failure",
+    "FileError",
     "GridError",
+    "PlanError",
     "Progress",
     "Result",
     "RunError",
@@ -27,6 +30,7 @@ __all__ = [
     "Table",
     "__version__",
     "load",
+    "plan",
     "run",
     "sweep",
 ]

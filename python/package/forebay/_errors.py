@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 
-class ScenarioError(ValueError):
-    """A mistake in a scenario, with its place.
+class FileError(ValueError):
+    """A mistake in a file or in a text that stands for one, with its place.
 
     ``str()`` of it is one line that names the file, the line and the key.
     """
@@ -12,7 +12,7 @@ class ScenarioError(ValueError):
     def __init__(self, file: str, line: int | None, key: str, message: str) -> None:
         super().__init__(file, line, key, message)
         self.file = file
-        """The file, or what the scenario is called without one."""
+        """The file, or what the text is called without one."""
         self.line = line
         """The line in the file, from 1; ``None`` if the mistake has none."""
         self.key = key
@@ -24,6 +24,14 @@ class ScenarioError(ValueError):
         place = self.file if self.line is None else f"{self.file}:{self.line}"
         key = f" {self.key}:" if self.key else ""
         return f"{place}:{key} {self.message}"
+
+
+class ScenarioError(FileError):
+    """A mistake in a scenario, with its place."""
+
+
+class PlanError(FileError):
+    """A mistake in a topology, in providers, demands, prefixes or hints, with its place."""
 
 
 class RunError(RuntimeError):

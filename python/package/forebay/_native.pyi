@@ -1,4 +1,4 @@
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 __version__: str
 
@@ -13,6 +13,25 @@ class Runs:
     def __len__(self) -> int: ...
     def table(self, name: str) -> Table: ...
     def summaries(self) -> list[str]: ...
+
+class Network:
+    def __new__(
+        cls,
+        topology: tuple[str, str | None],
+        providers: tuple[str, str | None],
+        demands: tuple[str, str | None] | None,
+        gravity: str | None,
+        capacity: str | None,
+    ) -> Network: ...
+    def solve(self, options: Mapping[str, object]) -> tuple[str, int, int]: ...
+    def hints(
+        self,
+        prefixes: tuple[str, str | None],
+        last: tuple[str, str | None] | None,
+        options: Mapping[str, object],
+        gain: float,
+        release: float,
+    ) -> tuple[str, str]: ...
 
 def run(
     file: str,
