@@ -89,7 +89,7 @@ def faults(root: Path) -> None:
     print(f"byte-identical to the dataset of one worker: {same}")
 
 
-def speed(root: Path, pairs: int = 3, runs: int = 12) -> None:
+def speed(root: Path, pairs: int = 3, runs: int = 48) -> None:
     """Compares the time on two workers with that on one."""
     scenario = SHORT.with_(**{"duration": "20 s", "path.rate": "96 Mbit/s"})
     ratios = []

@@ -23,6 +23,8 @@ const LONGEST: Nanos = Nanos::from_secs(120);
 /// The size of the receive buffers of sockets, which the kernel doubles. A process that does not
 /// run for 20 ms loses nothing at 1 Gbit/s.
 const SOCKET_BUFFER: libc::c_int = 8 << 20;
+/// The link goes before the ends, which share its cores: on a path of its own it would not wait.
+const LINK_PRIORITY: &str = "20";
 const CLIENT: &str = "10.9.6.1:5000";
 const SERVER: &str = "10.9.6.2:443";
 
@@ -120,7 +122,8 @@ impl Setup {
             path.packets
         );
         let mut network = Command::new("ip")
-            .args(["netns", "exec", &middle.0, forebay, "lab", "interop"])
+            .args(["netns", "exec", &middle.0, "chrt", "-r", LINK_PRIORITY, forebay])
+            .args(["lab", "interop"])
             .args(["--left", "eth0", "--right", "eth1", "--policy", path.policy, &scenario])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
