@@ -282,7 +282,8 @@ def _prefixes(given: Any) -> Source:
     for at, row in enumerate(_rows(given), 1):
         prefix, router = (str(_needed(row, c, "prefixes", at)) for c in ("prefix", "router"))
         if "," in prefix or "\n" in prefix + router:
-            raise PlanError("prefixes", at, "", f"{prefix!r} at {router!r} has a comma or a line break")
+            message = f"{prefix!r} at {router!r} has a comma or a line break"
+            raise PlanError("prefixes", at, "", message)
         lines.append(f"{prefix},{router},{row.get('share', 1)}")
     return "prefixes.csv", "\n".join(lines) + "\n"
 
