@@ -1,16 +1,18 @@
 //! Compares downloads by quinn-proto in simulated time with the same ones over the kernel's UDP and
 //! the network of `forebay lab interop`, in real time. It needs root, for network namespaces.
 //!
-//! `cargo run -p forebay-sim-quic --example real_time -- FOREBAY times|rates [RUNS [MBPS]]`, with
-//! the path of the program `forebay`.
+//! `cargo run -p forebay-sim-quic --example real_time -- FOREBAY WHAT [RUNS [MBPS]]`, with the
+//! path of the program `forebay`. WHAT is one of:
 //!
 //! - `times`: how long 1, 100 and 10 000 kB take over 10 Mbit/s and 40 ms.
 //! - `rates`: the rate of the link and the wait in its queue at 10, 100 and 1000 Mbit/s.
+//! - `link`: the same of full datagrams at 1.05 times the rate, without QUIC.
 #![allow(clippy::unwrap_used, reason = "a measurement fails by panicking")]
 
 #[path = "../../../dataplane/tests/namespace/mod.rs"]
 mod namespace;
 mod network;
+mod overload;
 mod record;
 
 use std::io::{Write, stdout};
@@ -64,6 +66,42 @@ fn times(forebay: &str, runs: usize) {
     }
 }
 
+/// Prints how much later datagrams arrived than over an ideal link.
+fn late(download: &Download, path: &Path) {
+    let late = download.late_ms(path);
+    let share = |share: f64| late[((late.len() - 1) as f64 * share) as usize];
+    println!(
+        "  later than over an ideal link: mean {:+.3} ms, median {:+.3}, 99 % {:+.3}, last {:+.3}",
+        late.iter().sum::<f64>() / late.len() as f64,
+        share(0.5),
+        share(0.99),
+        share(1.0)
+    );
+}
+
+fn link(forebay: &str, runs: usize, only: Option<u64>) {
+    for (mbps, packets) in [(10, 50), (100, 500), (1000, 5000)] {
+        if only.is_some_and(|only| only != mbps) {
+            continue;
+        }
+        let (rate, delay) = (Rate::from_mbps(mbps), Nanos::from_millis(15));
+        let path = Path { rate, delay, packets, policy: "fifo" };
+        let setup = Setup::new(forebay, &path);
+        println!("{mbps} Mbit/s, {delay}, fifo of {packets}, full datagrams");
+        for _ in 0..runs {
+            let run = setup.overload(&path, rate.scaled(1.05), Nanos::from_secs(8));
+            println!(
+                "  {:.3} Mbit/s received, wait {:.3} ms (median), {} of {} lost",
+                run.mbps(),
+                run.wait_ms(&path, Some(0.5)),
+                run.lost(),
+                run.sent.len()
+            );
+            late(&run, &path);
+        }
+    }
+}
+
 fn rates(forebay: &str, runs: usize, only: Option<u64>) {
     // About two bandwidth-delay products of packets. The sizes take 4 to 8 s. At 1000 Mbit/s the
     // queue marks instead of dropping: quinn-proto refuses a stream with more than 1024 gaps, and
@@ -93,17 +131,8 @@ fn rates(forebay: &str, runs: usize, only: Option<u64>) {
         figure("mean wait", "ms", &|d| d.wait_ms(&path, None));
         figure("median wait", "ms", &|d| d.wait_ms(&path, Some(0.5)));
         figure("largest wait but 1 %", "ms", &|d| d.wait_ms(&path, Some(0.99)));
-        for (number, download) in (1..).zip(&real) {
-            let late = download.late_ms(&path);
-            let share = |share: f64| late[((late.len() - 1) as f64 * share) as usize];
-            println!(
-                "  run {number}: datagrams later than over an ideal link: mean {:+.3} ms, median \
-                 {:+.3}, 99 % {:+.3}, last {:+.3}",
-                late.iter().sum::<f64>() / late.len() as f64,
-                share(0.5),
-                share(0.99),
-                share(1.0)
-            );
+        for download in &real {
+            late(download, &path);
         }
         figure("lost", "datagrams", &|d| d.lost() as f64);
     }
@@ -119,6 +148,7 @@ fn main() {
     match arguments.get(..2) {
         Some([forebay, what]) if what == "times" => times(forebay, runs),
         Some([forebay, what]) if what == "rates" => rates(forebay, runs, only),
-        _ => eprintln!("give the path of `forebay`, and `times` or `rates`"),
+        Some([forebay, what]) if what == "link" => link(forebay, runs, only),
+        _ => eprintln!("give the path of `forebay`, and `times`, `rates` or `link`"),
     }
 }

@@ -16,6 +16,7 @@ use forebay_system::clock;
 use forebay_units::{Nanos, Rate};
 
 use crate::namespace::{Namespace, run, within};
+use crate::overload::{Sink, Source};
 use crate::record::{Download, Recorded};
 
 /// The longest download.
@@ -144,6 +145,26 @@ impl Setup {
             }
             socket
         })
+    }
+
+    /// Sends full datagrams to the client at `rate` for `time`.
+    pub(crate) fn overload(&self, path: &Path, rate: Rate, time: Nanos) -> Download {
+        let far = Self::socket(&self.server, SERVER);
+        let near = Self::socket(&self.client, CLIENT);
+        let start = clock::now();
+        let source = thread::spawn(move || {
+            let source = Source::new(CLIENT.parse().unwrap(), rate, time);
+            let mut source = Recorded::new(source);
+            let ended = drive(&far, &mut source, start, LONGEST, |s| s.endpoint.has_ended());
+            assert!(ended.unwrap(), "the sender ends");
+            source.sent
+        });
+        let mut sink = Recorded::new(Sink);
+        // The queue and the link are empty after a second.
+        let deadline = time + path.delay + Nanos::from_secs(1);
+        drive(&near, &mut sink, start, deadline, |_| false).unwrap();
+        let size = sink.received.len() as u64;
+        Download { size, took: time, sent: source.join().unwrap(), received: sink.received }
     }
 
     /// Downloads `size` bytes in real time.

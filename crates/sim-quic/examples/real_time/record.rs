@@ -9,7 +9,7 @@ use forebay_units::{Bytes, Nanos};
 use crate::network::Path;
 
 /// Ethernet, IPv4 and UDP headers.
-const HEADERS: u64 = 14 + 20 + 8;
+pub(crate) const HEADERS: u64 = 14 + 20 + 8;
 
 /// A datagram at one end, told from others by a hash of its bytes.
 #[derive(Clone, Copy, Debug)]
