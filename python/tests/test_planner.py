@@ -143,4 +143,8 @@ def test_errors_have_their_place(tmp_path: Path) -> None:
     with pytest.raises(forebay.PlanError, match="version"):
         (tmp_path / "other.json").write_text(json.dumps({"version": 99}))
         network.hints(PREFIXES, last=tmp_path / "other.json")
+    with pytest.raises(forebay.PlanError, match="a comma"):
+        network.hints([{"prefix": "198.18.0.0/24,", "router": "metro"}])
+    with pytest.raises(forebay.PlanError, match="longer than 64000000 bytes"):
+        Network(graph(), "#" * 64_000_000 + "\n", DEMANDS)
     assert issubclass(forebay.PlanError, forebay.FileError)
