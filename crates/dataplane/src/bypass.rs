@@ -31,6 +31,10 @@ pub(crate) struct Bypass {
     stays: bool,
 }
 
+// SAFETY: what keeps it from being `Send` is a pointer in the hook to the name of a qdisc, which is
+// null for the hook at tc's ingress.
+unsafe impl Send for Bypass {}
+
 impl Bypass {
     /// Attaches the filter to `netdev`. It sends frames to the interface with the index `other`,
     /// until there is a socket and a heartbeat. A filter that a process left is replaced without a

@@ -2,6 +2,7 @@
 //! to another port without being copied.
 
 use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::error::{Error, last};
 
@@ -25,16 +26,74 @@ impl Frame {
 
 /// A fixed number of equal chunks in one page-aligned mapping. When all chunks are in use, ports
 /// stop receiving, and the kernel drops and counts further frames.
+///
+/// Each thread has a `Pool` of its own on the same chunks ([`Pool::share`]). A frame may be taken
+/// from one and given back to another.
 #[derive(Debug)]
 pub struct Pool {
-    memory: NonNull<u8>,
+    memory: Arc<Memory>,
     chunk: u32,
     chunks: u32,
+    /// The free chunks of this thread; all free chunks of a pool that is not shared.
     free: Vec<u32>,
+    /// The free chunks of no thread, if the pool is shared.
+    spare: Option<Arc<Spare>>,
 }
 
-// SAFETY: the mapping belongs to this pool alone and is reached only through `&self`/`&mut self`.
-unsafe impl Send for Pool {}
+/// The mapping of a pool.
+#[derive(Debug)]
+struct Memory {
+    start: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: the mapping belongs to this value alone, and is reached only through the pools on it. A
+// frame owns its chunk and cannot be copied, so that no two threads reach the same bytes.
+unsafe impl Send for Memory {}
+// SAFETY: as above.
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    fn map(len: usize) -> Result<Self, Error> {
+        // SAFETY: a fresh anonymous mapping, no existing memory is touched.
+        let start = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                len,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            )
+        };
+        if start == libc::MAP_FAILED {
+            return Err(last(format!("mapping {len} bytes for frames")));
+        }
+        let start = NonNull::new(start.cast()).ok_or_else(|| last("mapping frames"))?;
+        Ok(Self { start, len })
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: unmaps what `map` mapped; the last pool is gone, so that no frame's bytes can be
+        // borrowed any more.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
+    }
+}
+
+/// The free chunks that threads pass to each other, in batches.
+#[derive(Debug, Default)]
+struct Spare(Mutex<Vec<u32>>);
+
+impl Spare {
+    /// The chunks that a thread takes or gives at a time.
+    const BATCH: usize = 256;
+
+    fn chunks(&self) -> MutexGuard<'_, Vec<u32>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 impl Pool {
     /// Bytes that the kernel keeps free before a received frame (`XDP_PACKET_HEADROOM`).
@@ -58,23 +117,24 @@ impl Pool {
     pub fn new(chunks: u32, mtu: u32) -> Result<Self, Error> {
         let chunk = Self::chunk_of(mtu);
         let chunks = chunks.min(Self::max_chunks(mtu));
-        let len = chunks as usize * chunk as usize;
-        // SAFETY: a fresh anonymous mapping, no existing memory is touched.
-        let memory = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                len,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-                -1,
-                0,
-            )
-        };
-        if memory == libc::MAP_FAILED {
-            return Err(last(format!("mapping {len} bytes for frames")));
+        let memory = Arc::new(Memory::map(chunks as usize * chunk as usize)?);
+        let free = (0..chunks).rev().map(|i| i * chunk).collect();
+        Ok(Self { memory, chunk, chunks, free, spare: None })
+    }
+
+    /// Returns another pool on the same chunks, for another thread.
+    #[must_use]
+    pub fn share(&mut self) -> Self {
+        let spare = Arc::clone(self.spare.get_or_insert_default());
+        spare.chunks().append(&mut self.free);
+        let Self { chunk, chunks, .. } = *self;
+        Self {
+            memory: Arc::clone(&self.memory),
+            chunk,
+            chunks,
+            free: Vec::new(),
+            spare: Some(spare),
         }
-        let memory = NonNull::new(memory.cast()).ok_or_else(|| last("mapping frames"))?;
-        Ok(Self { memory, chunk, chunks, free: (0..chunks).rev().map(|i| i * chunk).collect() })
     }
 
     /// Returns the size in bytes of a chunk for frames of `mtu` bytes.
@@ -127,9 +187,13 @@ impl Pool {
         self.chunks as usize
     }
 
+    fn start(&self) -> *mut u8 {
+        self.memory.start.as_ptr()
+    }
+
     /// Returns the address and the length of the mapping, for the kernel.
     pub(crate) fn region(&self) -> (u64, u64) {
-        (self.memory.as_ptr() as u64, u64::from(self.chunks) * u64::from(self.chunk))
+        (self.start() as u64, u64::from(self.chunks) * u64::from(self.chunk))
     }
 
     /// Returns the length of the longest frame that fits into a chunk.
@@ -137,13 +201,20 @@ impl Pool {
         (self.chunk - Self::HEADROOM) as usize
     }
 
-    /// Returns the number of chunks that are not in use.
+    /// Returns the number of chunks that are not in use, without those of other threads.
     pub fn available(&self) -> usize {
-        self.free.len()
+        self.free.len() + self.spare.as_ref().map_or(0, |spare| spare.chunks().len())
     }
 
     /// Takes a chunk, and returns the offset of its first byte.
     pub(crate) fn take(&mut self) -> Option<u32> {
+        if self.free.is_empty()
+            && let Some(spare) = &self.spare
+        {
+            let mut chunks = spare.chunks();
+            let rest = chunks.len().saturating_sub(Spare::BATCH);
+            self.free.extend(chunks.drain(rest..));
+        }
         self.free.pop()
     }
 
@@ -151,6 +222,11 @@ impl Pool {
     pub(crate) fn give(&mut self, addr: u32) {
         debug_assert!(self.free.len() < self.chunks as usize, "a chunk was given back twice");
         self.free.push(addr - self.offset(addr));
+        if let Some(spare) = &self.spare
+            && self.free.len() >= 2 * Spare::BATCH
+        {
+            spare.chunks().extend(self.free.drain(Spare::BATCH..));
+        }
     }
 
     /// Gives a frame's chunk back.
@@ -174,19 +250,14 @@ impl Pool {
     pub fn bytes(&self, frame: &Frame) -> &[u8] {
         // SAFETY: a frame's range lies in its chunk, which it alone owns while it exists; the
         // borrow of `self` keeps the mapping alive.
-        unsafe {
-            std::slice::from_raw_parts(self.memory.as_ptr().add(frame.addr as usize), frame.len())
-        }
+        unsafe { std::slice::from_raw_parts(self.start().add(frame.addr as usize), frame.len()) }
     }
 
     /// Returns the bytes of a frame, for changing them.
     pub fn bytes_mut(&mut self, frame: &mut Frame) -> &mut [u8] {
         // SAFETY: as in `bytes`; `&mut Frame` shows that nothing else reads this chunk.
         unsafe {
-            std::slice::from_raw_parts_mut(
-                self.memory.as_ptr().add(frame.addr as usize),
-                frame.len(),
-            )
+            std::slice::from_raw_parts_mut(self.start().add(frame.addr as usize), frame.len())
         }
     }
 
@@ -200,7 +271,7 @@ impl Pool {
         // SAFETY: both ranges are in chunks of the mapping that these frames own. They are not the
         // same chunk, since a chunk has one owner, so the ranges do not overlap.
         unsafe {
-            let start = self.memory.as_ptr();
+            let start = self.start();
             let to = start.add(frame.addr as usize + frame.len());
             start.add(next.addr as usize).copy_to_nonoverlapping(to, next.len());
         }
@@ -211,16 +282,17 @@ impl Pool {
     /// Returns where the kernel may write a frame into the chunk at `addr`, and how many bytes.
     pub(crate) fn space(&mut self, addr: u32) -> (*mut u8, usize) {
         // SAFETY: `addr` is a chunk's first byte, so the sum stays inside the mapping.
-        let start = unsafe { self.memory.as_ptr().add((addr + Self::HEADROOM) as usize) };
+        let start = unsafe { self.start().add((addr + Self::HEADROOM) as usize) };
         (start, self.capacity())
     }
 }
 
+/// Leaves the free chunks to the other threads.
 impl Drop for Pool {
     fn drop(&mut self) {
-        let (_, len) = self.region();
-        // SAFETY: unmaps what `new` mapped; no frame's bytes can be borrowed any more.
-        unsafe { libc::munmap(self.memory.as_ptr().cast(), len as usize) };
+        if let Some(spare) = &self.spare {
+            spare.chunks().append(&mut self.free);
+        }
     }
 }
 
@@ -240,6 +312,41 @@ mod tests {
         let mut c = pool.frame(b"third").unwrap();
         pool.bytes_mut(&mut c)[0] = b'T';
         assert_eq!((pool.bytes(&c), pool.bytes(&b)), (&b"Third"[..], &b"second"[..]));
+    }
+
+    /// One thread only takes chunks and another one only gives them back, as where frames arrive at
+    /// one and leave by the other.
+    #[test]
+    fn chunks_pass_between_threads_and_none_is_lost() {
+        const CHUNKS: usize = 2_000;
+        let mut first = Pool::new(CHUNKS as u32, 1500).unwrap();
+        let mut second = first.share();
+        assert_eq!(first.available(), CHUNKS);
+        let (to, from) = std::sync::mpsc::sync_channel::<Frame>(100);
+        let receiver = std::thread::spawn(move || {
+            let mut frames = 0u32;
+            for frame in from {
+                assert_eq!(second.bytes(&frame), frames.to_ne_bytes());
+                second.release(frame);
+                frames += 1;
+            }
+            (second, frames)
+        });
+        let mut sent = 0u32;
+        while sent < 5 * CHUNKS as u32 {
+            let Some(frame) = first.frame(&sent.to_ne_bytes()) else { continue };
+            to.send(frame).unwrap();
+            sent += 1;
+        }
+        drop(to);
+        let (second, received) = receiver.join().unwrap();
+        assert_eq!(received, sent);
+        drop(second);
+        assert_eq!(first.available(), CHUNKS);
+        let mut all: Vec<_> = std::iter::from_fn(|| first.take()).collect();
+        all.sort_unstable();
+        let expected: Vec<u32> = (0..CHUNKS as u32).map(|i| i * first.chunk()).collect();
+        assert_eq!(all, expected, "each chunk is free once");
     }
 
     #[test]

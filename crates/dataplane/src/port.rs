@@ -36,7 +36,19 @@ pub struct PortStats {
 }
 
 /// An interface whose frames a box receives and sends, in batches.
-pub trait Port {
+pub trait Port: Send {
+    /// Returns the number of receive queues, into which the port can be split.
+    fn queues(&self) -> usize {
+        1
+    }
+
+    /// Deals the receive queues out to `parts` ports, each for a thread of its own. Returns the
+    /// second one and those after it; this port is the first, and all of them if there are too few
+    /// queues. The heartbeat and the programs remain with it.
+    fn split(&mut self, _parts: usize) -> Vec<Box<dyn Port>> {
+        Vec::new()
+    }
+
     /// Appends at most `limit` received frames to `out`. Never blocks.
     fn receive(&mut self, pool: &mut Pool, out: &mut Vec<Frame>, limit: usize);
 

@@ -2,6 +2,7 @@
 
 mod assembly;
 mod pieces;
+mod queues;
 mod ring;
 mod socket;
 
@@ -12,6 +13,7 @@ use forebay_system::NameLock;
 use forebay_units::Nanos;
 use libbpf_rs::{Object, Xdp, XdpFlags};
 
+use self::queues::Queues;
 use self::socket::XdpSocket;
 use crate::bpf;
 use crate::bypass;
@@ -33,8 +35,7 @@ pub(crate) struct XdpPort {
     /// The attachment, which is dropped first: without the program no new frames arrive. `None`
     /// before [`XdpPort::attach`].
     attachment: Option<Attachment>,
-    sockets: Vec<XdpSocket>,
-    stats: PortStats,
+    queues: Queues,
     netdev: Netdev,
     /// Whether the interface has the program of a process that ended, which passes frames.
     replaces: bool,
@@ -89,8 +90,7 @@ impl XdpPort {
         }
         Ok(Self {
             attachment: None,
-            sockets,
-            stats: PortStats::default(),
+            queues: Queues { sockets, stats: PortStats::default() },
             netdev: netdev.clone(),
             replaces,
             promiscuous,
@@ -117,20 +117,21 @@ impl XdpPort {
 }
 
 impl Port for XdpPort {
+    fn queues(&self) -> usize {
+        self.queues.sockets.len()
+    }
+
+    fn split(&mut self, parts: usize) -> Vec<Box<dyn Port>> {
+        let parts = self.queues.split(parts);
+        parts.into_iter().map(|queues| Box::new(queues) as Box<dyn Port>).collect()
+    }
+
     fn receive(&mut self, pool: &mut Pool, out: &mut Vec<Frame>, limit: usize) {
-        let share = limit.div_ceil(self.sockets.len());
-        for socket in &mut self.sockets {
-            self.stats.received += socket.receive(pool, out, share);
-        }
+        self.queues.receive(pool, out, limit);
     }
 
     fn send(&mut self, pool: &mut Pool, frames: &mut VecDeque<Frame>) {
-        // One transmit queue keeps the order of everything that a box sends.
-        if let Some(socket) = self.sockets.first_mut()
-            && (!frames.is_empty() || socket.is_sending())
-        {
-            self.stats.sent += socket.send(pool, frames);
-        }
+        self.queues.send(pool, frames);
     }
 
     fn report_alive(&mut self, now: Nanos) {
@@ -151,26 +152,20 @@ impl Port for XdpPort {
     }
 
     fn is_sending(&mut self, pool: &mut Pool) -> bool {
-        self.sockets.iter_mut().any(|socket| socket.finish_sending(pool))
+        self.queues.is_sending(pool)
     }
 
     fn descriptors(&self) -> Vec<RawFd> {
-        self.sockets.iter().map(XdpSocket::fd).collect()
+        self.queues.descriptors()
     }
 
     fn stats(&mut self) -> PortStats {
-        let mut stats = self.stats;
-        for socket in &self.sockets {
-            let (receive, send) = socket.lost();
-            stats.receive_lost += receive;
-            stats.send_lost += send;
-        }
-        stats
+        self.queues.stats()
     }
 
     fn describe(&self) -> String {
         let is_native = self.attachment.as_ref().is_some_and(|a| a.native);
-        let mode = match (is_native, self.sockets.iter().all(|s| s.zero_copy)) {
+        let mode = match (is_native, self.queues.is_zero_copy()) {
             (true, true) => "AF_XDP (native, zero copy)",
             (true, false) => "AF_XDP (native, copy)",
             (false, _) => "AF_XDP (generic)",
