@@ -16,7 +16,7 @@ pub enum Ecn {
 
 /// A packet as a qdisc sees it. The qdisc owns the packet while it waits.
 #[allow(clippy::len_without_is_empty, reason = "no frame is empty")]
-pub trait Packet {
+pub trait Packet: Send {
     /// Returns the length on the wire, see [`Bytes`].
     fn len(&self) -> Bytes;
 

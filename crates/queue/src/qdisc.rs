@@ -83,7 +83,7 @@ impl<P, F: FnMut(P, DropReason)> DropSink<P> for F {
 ///
 /// Every enqueued packet leaves exactly once: through [`Qdisc::dequeue`] or into the drop sink. The
 /// caller must not pass a `now` earlier than in the call before.
-pub trait Qdisc<P: Packet> {
+pub trait Qdisc<P: Packet>: Send {
     /// Enqueues `packet`. It, or others that make room for it, may be dropped into `drops`.
     fn enqueue(&mut self, now: Nanos, packet: P, drops: &mut dyn DropSink<P>);
 
