@@ -23,9 +23,9 @@ pub(crate) const DUALPI2: DualPi2Classes =
 /// The names of DualPI2's queues, in the order of [`counted`].
 const DUALPI2_NAMES: [&str; 2] = ["low latency", "classic"];
 
-/// Returns the number of the class in which a packet of `policy` counts, from 0.
-pub(crate) fn counted(policy: &Policy, packet: &Packet) -> u8 {
-    match (policy.discipline.kind, packet.class()) {
+/// Returns the number of the class in which a packet counts whose policy is of `kind`, from 0.
+pub(crate) fn counted(kind: Kind, packet: &Packet) -> u8 {
+    match (kind, packet.class()) {
         (Kind::DualPi2, LOW_LATENCY) => 0,
         (Kind::DualPi2, BY_ECN) => u8::from(!packet.is_l4s()),
         (Kind::DualPi2, _) => 1,

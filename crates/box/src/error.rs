@@ -56,6 +56,9 @@ pub enum Error {
         /// The system's error.
         source: io::Error,
     },
+    /// The threads that move packets cannot be started.
+    #[error("cannot start threads: {0}")]
+    Threads(io::Error),
     /// Signals cannot be waited for.
     #[error("cannot wait for signals: {0}")]
     Signals(io::Error),

@@ -32,6 +32,16 @@ impl Packets {
         path.map(create).transpose().map(Self)
     }
 
+    /// Makes a log of nothing.
+    pub(crate) const fn off() -> Self {
+        Self(None)
+    }
+
+    /// Whether packets are logged.
+    pub(crate) const fn is_on(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// Appends a packet's record, if the log is on.
     pub(crate) fn push(&mut self, record: &Record) {
         if let Some((log, losses)) = &mut self.0

@@ -81,7 +81,7 @@ impl Configuration for LinkConfig {
         let [outward, inward] = rates.map(direction);
         let framing = Framing::check(source, table.overhead, table.minimum, table.cells)?;
         let interfaces = [&table.inside, &table.outside];
-        let ports = Ports::check(source, "link", interfaces, table.method, table.busy_poll)?;
+        let ports = Ports::check(source, "link", interfaces, table.method, table.busy_poll, None)?;
         let outside = interface(source, "link.outside", &table.outside)?;
         Ok(Self { outside, ports, outward, inward, framing })
     }

@@ -42,11 +42,12 @@ impl Dataplane {
     /// Returns the keys of the file that cannot change in a running process, with their values.
     pub(crate) fn fixed(&self) -> Vec<(&'static str, String)> {
         match self {
-            Self::User(Ports { inside, method, busy_poll }) => vec![
+            Self::User(Ports { inside, method, busy_poll, workers }) => vec![
                 ("sendbox.dataplane", "user".to_owned()),
                 ("sendbox.inside", inside.name.clone()),
                 ("sendbox.method", format!("{method:?}")),
                 ("sendbox.busy_poll", busy_poll.to_string()),
+                ("sendbox.workers", workers.map_or_else(String::new, |n| n.to_string())),
             ],
             Self::Kernel { foreign } => vec![
                 ("sendbox.dataplane", "kernel".to_owned()),
@@ -74,6 +75,7 @@ struct SendboxTable {
     listen: Option<Spanned<HostAddress>>,
     method: Option<Spanned<Method>>,
     busy_poll: Option<Spanned<bool>>,
+    workers: Option<Spanned<u8>>,
     take_over: Option<Spanned<bool>>,
     max_rate: Option<Spanned<RateValue>>,
 }
@@ -141,6 +143,7 @@ impl SendboxTable {
                 refuse(source, "sendbox.inside", &self.inside, message)?;
                 refuse(source, "sendbox.method", &self.method, message)?;
                 refuse(source, "sendbox.busy_poll", &self.busy_poll, message)?;
+                refuse(source, "sendbox.workers", &self.workers, message)?;
                 let take_over = self.take_over.as_ref().is_some_and(|t| *t.get_ref());
                 let foreign = if take_over { Foreign::Replace } else { Foreign::Refuse };
                 Ok(Dataplane::Kernel { foreign })
@@ -156,7 +159,8 @@ impl SendboxTable {
         };
         let method = self.method.as_ref().map(|m| *m.get_ref()).unwrap_or_default();
         let busy_poll = self.busy_poll.as_ref().is_some_and(|b| *b.get_ref());
-        Ports::check(source, "sendbox", [inside, &self.outside], method, busy_poll)
+        let interfaces = [inside, &self.outside];
+        Ports::check(source, "sendbox", interfaces, method, busy_poll, self.workers.as_ref())
     }
 }
 

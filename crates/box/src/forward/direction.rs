@@ -1,22 +1,16 @@
-//! The queues of one direction, and the frames that are about to leave.
+//! The queues of one direction.
 
-use std::collections::VecDeque;
-
-use forebay_dataplane::{Frame, Packet, Pool};
+use forebay_dataplane::{Packet, Pool};
 use forebay_queue::{DropReason, InOrder, Packet as _, Qdisc, Share, Shares};
 use forebay_records::Late;
 use forebay_records::packet_log::{Fate, Record, flow_of};
 use forebay_units::{Bytes, Nanos, Rate};
 
 use super::schedule::Schedule;
-use super::{Lateness, Place, Shaped};
+use super::{Exit, Lateness, Place, Shaped};
 use crate::config::Policy;
 use crate::logs::Packets;
 use crate::policy::Queue;
-
-/// The largest number of frames that wait for room in a port. At this number no more frames are
-/// received for it, so that the queueing policy drops frames or the kernel counts them.
-const PENDING: usize = 1024;
 
 /// The counters of a queue, or of a direction, since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,7 +27,7 @@ pub(crate) struct Counts {
 
 impl Counts {
     /// Returns the sum with `other` counters.
-    fn and(&self, other: &Self) -> Self {
+    pub(super) fn and(&self, other: &Self) -> Self {
         Self {
             sent: self.sent + other.sent,
             bytes: self.bytes + other.bytes,
@@ -59,8 +53,6 @@ pub(crate) struct DirectionQueues {
     schedule: Schedule,
     /// The queues' shares of their common limit, if they have one.
     shares: Option<Shares>,
-    /// The frames that wait for the port.
-    out: VecDeque<Frame>,
     /// The counters of each queue.
     counts: Vec<Counts>,
     /// The counters of queues whose place another one has taken.
@@ -79,29 +71,9 @@ impl DirectionQueues {
             counts: vec![Counts::default(); queues.len()],
             departed: Counts::default(),
             queues,
-            out: VecDeque::with_capacity(2 * PENDING),
             late: Lateness::default(),
             late_before: Lateness::default(),
         }
-    }
-
-    /// Whether frames may be received for this direction.
-    pub(super) fn has_room(&self) -> bool {
-        self.out.len() < PENDING
-    }
-
-    /// Whether frames wait for the port.
-    pub(super) fn is_pending(&self) -> bool {
-        !self.out.is_empty()
-    }
-
-    pub(super) fn out_mut(&mut self) -> &mut VecDeque<Frame> {
-        &mut self.out
-    }
-
-    /// Sends a frame without queueing it.
-    pub(super) fn pass(&mut self, frame: Frame) {
-        self.out.push_back(frame);
     }
 
     /// Enqueues a packet, and passes each packet that leaves to `sent`.
@@ -112,29 +84,27 @@ impl DirectionQueues {
         &mut self,
         now: Nanos,
         place: Place,
-        pool: &mut Pool,
-        log: &mut Packets,
+        exit: &mut Exit<'_>,
         sent: &mut impl FnMut(usize, &Packet),
     ) {
         let queue = &mut self.queues[place.queue];
-        let mut drops = Dropped::new(now, pool, log);
+        let mut drops = Dropped::new(now, exit.pool, exit.log);
         queue.enqueue(now, place.packet, &mut |p, r| drops.take(p, r));
         self.counts[place.queue].dropped += drops.count;
         self.schedule.set(place.queue, queue.next_event(now));
         if queue.rate().is_none() {
-            self.release(now, pool, log, sent);
+            self.release(now, exit, sent);
         }
     }
 
-    /// Dequeues the packets that may leave by `now`, and passes each to `sent`.
+    /// Dequeues the packets that may leave by `now` while there is room, and passes each to `sent`.
     pub(super) fn release(
         &mut self,
         now: Nanos,
-        pool: &mut Pool,
-        log: &mut Packets,
+        exit: &mut Exit<'_>,
         sent: &mut impl FnMut(usize, &Packet),
     ) {
-        while self.has_room()
+        while exit.has_room()
             && let Some((due, index)) = self.next_due(now)
         {
             // A packet that became due in this turn was not late.
@@ -142,7 +112,7 @@ impl DirectionQueues {
                 self.late.record(now - due);
             }
             let queue = &mut self.queues[index];
-            let mut drops = Dropped::new(now, pool, log);
+            let mut drops = Dropped::new(now, exit.pool, exit.log);
             let packet = queue.dequeue(now, &mut |p, r| drops.take(p, r));
             let counts = &mut self.counts[index];
             counts.dropped += drops.count;
@@ -154,8 +124,8 @@ impl DirectionQueues {
                 counts.sent += 1;
                 counts.bytes += packet.len();
                 counts.marked += u64::from(packet.is_marked());
-                log.push(&record(now, &packet, Fate::Sent));
-                self.out.push_back(packet.into_frame(pool));
+                exit.log.push(&record(now, &packet, Fate::Sent));
+                exit.out.push_back(packet.into_frame(exit.pool));
             }
             if let Some(shares) = &mut self.shares {
                 shares.set_ready(index, false);
@@ -199,11 +169,10 @@ impl DirectionQueues {
         }
     }
 
-    /// Returns the next time at which a queue may send; `None` while the port has no room.
+    /// Returns the next time at which a queue may send.
     pub(super) fn next_event(&mut self) -> Option<Nanos> {
-        let room = self.has_room();
         let shared = self.shares.as_ref().and_then(|shares| shares.next_event(Nanos::ZERO));
-        self.schedule.next().into_iter().chain(shared).min().filter(|_| room)
+        self.schedule.next().into_iter().chain(shared).min()
     }
 
     /// Sets the rate of queue number `index`; `None` is no limit.
@@ -315,10 +284,9 @@ impl DirectionQueues {
         all
     }
 
-    /// Returns the number of packets in the queues and before the port.
+    /// Returns the number of packets in the queues.
     pub(super) fn queued(&self) -> u64 {
-        let waiting: u64 = self.queues.iter().map(|q| q.backlog().packets).sum();
-        waiting + self.out.len() as u64
+        self.queues.iter().map(|q| q.backlog().packets).sum()
     }
 }
 
@@ -359,6 +327,9 @@ fn record(now: Nanos, packet: &Packet, fate: Fate) -> Record {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::VecDeque;
+
+    use forebay_dataplane::Frame;
     use forebay_discipline::Kind;
     use forebay_queue as queue;
 
@@ -374,6 +345,7 @@ mod tests {
         let queue = Queue::build("b", &policy, 1).unwrap();
         let mut queues = DirectionQueues::new(vec![shaped(queue, rate)]);
         queues.keep_order(0, keep_order);
+        let mut out = VecDeque::new();
         let (mut pool, mut log) = (Pool::new(64, 1500).unwrap(), Packets::create(None).unwrap());
         let mut now = Nanos::from_secs(1);
         let mut sent = 0;
@@ -382,13 +354,22 @@ mod tests {
             for _ in 0..10 {
                 let frame = pool.frame(&[flow; 1514]).unwrap();
                 let packet = Packet::new(frame, Some(&headers(flow.into())), now);
-                let place = Place { queue: 0, packet };
-                queues.take_in(now, place, &mut pool, &mut log, &mut count);
+                let place = Place { worker: 0, queue: 0, packet };
+                queues.take_in(
+                    now,
+                    place,
+                    &mut Exit { out: &mut out, pool: &mut pool, log: &mut log },
+                    &mut count,
+                );
             }
         }
         while let Some(due) = queues.next_event() {
             now = now.max(due);
-            queues.release(now, &mut pool, &mut log, &mut count);
+            queues.release(
+                now,
+                &mut Exit { out: &mut out, pool: &mut pool, log: &mut log },
+                &mut count,
+            );
         }
         assert_eq!(sent, 30);
         let flow = |frame: Frame| {
@@ -396,12 +377,13 @@ mod tests {
             pool.release(frame);
             flow
         };
-        queues.out.drain(..).map(flow).collect()
+        out.drain(..).map(flow).collect()
     }
 
     /// Frames in a queue at a rate so low that they wait, then another policy.
     #[test]
     fn a_new_policy_takes_over_the_packets_that_wait() {
+        let mut out = VecDeque::new();
         let mut log = Packets::create(None).unwrap();
         let mut pool = Pool::new(64, 1500).unwrap();
         let chunks = pool.available();
@@ -413,7 +395,9 @@ mod tests {
         for flow in [1, 1, 1, 2, 2, 3] {
             let frame = pool.frame(&[flow; 1514]).unwrap();
             let packet = Packet::new(frame, Some(&headers(flow.into())), now);
-            queues.take_in(now, Place { queue: 0, packet }, &mut pool, &mut log, &mut |_, _| ());
+            let place = Place { worker: 0, queue: 0, packet };
+            let mut exit = Exit { out: &mut out, pool: &mut pool, log: &mut log };
+            queues.take_in(now, place, &mut exit, &mut |_, _| ());
             order.push(flow);
         }
         queues.keep_order(0, true);
@@ -424,8 +408,12 @@ mod tests {
         }
         assert_eq!(queues.counts(), Counts::default());
         queues.set_rate(now, 0, None);
-        queues.release(now, &mut pool, &mut log, &mut |_, _| ());
-        let mut left: Vec<u8> = queues.out.iter().map(|frame| pool.bytes(frame)[0]).collect();
+        queues.release(
+            now,
+            &mut Exit { out: &mut out, pool: &mut pool, log: &mut log },
+            &mut |_, _| (),
+        );
+        let mut left: Vec<u8> = out.iter().map(|frame| pool.bytes(frame)[0]).collect();
         assert_ne!(left, order, "the fair queues took turns");
         left.sort_unstable();
         assert_eq!(left, order);
@@ -434,13 +422,14 @@ mod tests {
         queues.put(0, shaped(build(Kind::Fifo), None));
         queues.put(1, shaped(build(Kind::Fifo), None));
         assert_eq!((queues.counts_of(0).sent, queues.counts().sent), (0, 6));
-        queues.out.drain(..).for_each(|frame| pool.release(frame));
+        out.drain(..).for_each(|frame| pool.release(frame));
         assert_eq!(pool.available(), chunks, "every frame came back");
     }
 
     /// Two queues without limits of their own, below a common one that changes.
     #[test]
     fn queues_share_a_common_limit_by_weight_and_none_is_lost_when_it_changes() {
+        let mut out = VecDeque::new();
         let (mut pool, mut log) = (Pool::new(2_048, 1500).unwrap(), Packets::create(None).unwrap());
         let chunks = pool.available();
         let build = || shaped(Queue::build("b", &of(Kind::Fifo), 1).unwrap(), None);
@@ -454,8 +443,13 @@ mod tests {
             for queue in 0..2 {
                 let frame = pool.frame(&[queue as u8; 1500]).unwrap();
                 let packet = Packet::new(frame, Some(&headers(1)), now);
-                let place = Place { queue, packet };
-                queues.take_in(now, place, &mut pool, &mut log, &mut |_, _| ());
+                let place = Place { worker: 0, queue, packet };
+                queues.take_in(
+                    now,
+                    place,
+                    &mut Exit { out: &mut out, pool: &mut pool, log: &mut log },
+                    &mut |_, _| (),
+                );
             }
         }
         // The burst, a quarter of a millisecond, lets one packet and a part of another go.
@@ -466,8 +460,12 @@ mod tests {
                 && due <= until
             {
                 now = now.max(due);
-                queues.release(now, &mut pool, &mut log, &mut |queue, _| sent[queue] += 1);
-                queues.out.drain(..).for_each(|frame| pool.release(frame));
+                queues.release(
+                    now,
+                    &mut Exit { out: &mut out, pool: &mut pool, log: &mut log },
+                    &mut |queue, _| sent[queue] += 1,
+                );
+                out.drain(..).for_each(|frame| pool.release(frame));
             }
             now = now.max(until);
             sent
@@ -502,22 +500,27 @@ mod tests {
             };
             Policy { classes: vec![class(), class()], ..of(Kind::Weighted) }
         };
+        let mut out = VecDeque::new();
         let (mut pool, mut log) = (Pool::new(128, 1500).unwrap(), Packets::create(None).unwrap());
         let chunks = pool.available();
         let now = Nanos::from_secs(1);
         let build = |policy: &Policy| Queue::build("b", policy, 1).unwrap();
-        let fill = |queues: &mut DirectionQueues, pool: &mut Pool, log: &mut Packets| {
+        let fill = |queues: &mut DirectionQueues, exit: &mut Exit<'_>| {
             for class in [0, 1].repeat(30) {
-                let frame = pool.frame(&[class; 1514]).unwrap();
+                let frame = exit.pool.frame(&[class; 1514]).unwrap();
                 let packet = Packet::new(frame, Some(&headers(1)), now).in_class(class);
-                queues.take_in(now, Place { queue: 0, packet }, pool, log, &mut |_, _| ());
+                let place = Place { worker: 0, queue: 0, packet };
+                queues.take_in(now, place, exit, &mut |_, _| ());
             }
             queues.queues()[0].backlog().packets
         };
         let slow = policy(Some(1_000));
         let mut queues = DirectionQueues::new(vec![shaped(build(&slow), None)]);
         // A ceiling has credit for the time since zero, so that one frame of each class has left.
-        assert_eq!(fill(&mut queues, &mut pool, &mut log), 58);
+        assert_eq!(
+            fill(&mut queues, &mut Exit { out: &mut out, pool: &mut pool, log: &mut log }),
+            58
+        );
         assert!(queues.next_event().unwrap() > now, "they wait for the ceilings");
         queues.set_shares(now, 0, &policy(Some(2_000)));
         assert_eq!(queues.queues()[0].backlog().packets, 58);
@@ -525,16 +528,27 @@ mod tests {
         assert_eq!(queues.queues()[0].backlog().packets, 58);
         queues.replace(now, 0, build(&slow), &mut pool, &mut log);
         queues.set_shares(now, 0, &policy(None));
-        queues.release(now, &mut pool, &mut log, &mut |_, _| ());
+        queues.release(
+            now,
+            &mut Exit { out: &mut out, pool: &mut pool, log: &mut log },
+            &mut |_, _| (),
+        );
         assert_eq!((queues.counts().sent, queues.counts().dropped), (60, 0));
-        queues.out.drain(..).for_each(|frame| pool.release(frame));
+        out.drain(..).for_each(|frame| pool.release(frame));
         // At the end of the process ceilings do not hold frames back.
         queues.replace(now, 0, build(&slow), &mut pool, &mut log);
-        assert_eq!(fill(&mut queues, &mut pool, &mut log), 58);
+        assert_eq!(
+            fill(&mut queues, &mut Exit { out: &mut out, pool: &mut pool, log: &mut log }),
+            58
+        );
         queues.lift_ceilings(now);
-        queues.release(now, &mut pool, &mut log, &mut |_, _| ());
+        queues.release(
+            now,
+            &mut Exit { out: &mut out, pool: &mut pool, log: &mut log },
+            &mut |_, _| (),
+        );
         assert_eq!(queues.queues()[0].backlog().packets, 0);
-        queues.out.drain(..).for_each(|frame| pool.release(frame));
+        out.drain(..).for_each(|frame| pool.release(frame));
         assert_eq!(pool.available(), chunks, "every frame came back");
     }
 

@@ -17,7 +17,7 @@ use crate::Error;
 use crate::classes::Classes;
 use crate::config::{DirectionConfig, Framing, LinkConfig};
 use crate::forward::{
-    self, Direction, DirectionQueues, Forwarder, ForwardingHandler, Place, Shaped, WireEnd,
+    self, Direction, ForwardingHandler, Lane, Notes, Place, Rules, Shaped, Wire, WireEnd, Workers,
 };
 use crate::logs::{Account, Lines, Packets};
 use crate::policy::{self, Queue};
@@ -63,15 +63,21 @@ pub fn run(config: LinkConfig, paths: &LogPaths, end: WireEnd) -> Result<(), Err
     let log = Lines::create(paths.statistics.as_deref(), MAX_LINES)?;
     let account = Account::create(paths.counters.as_deref())?;
     let statistics = Statistics::new(log, clock::now());
-    let mut link = Link { classes, framing, statistics };
-    let mut forwarder = Forwarder::open(outside, ports, directions, capacity, packets)?;
+    let mut link = Link { statistics };
+    // A direction has one queue, and a queue has one worker.
+    let wire = Wire::open(outside, ports, 1, capacity, packets)?;
+    let lane = Lane::new(directions, NoNotes);
+    let mut forwarder = wire.with(vec![lane], LinkRules { classes, framing })?;
     privileges::reduce(end.rights(), &[]);
     forwarder.say_ready();
     let ended = forwarder.run(&mut link, &signals);
     if end == WireEnd::Unplugged && ended.is_ok() {
         forwarder.unplug();
     }
-    let logged = link.statistics.finish(clock::now(), forwarder.directions_mut());
+    let logged = {
+        let mut lane = forwarder.workers().lane(0);
+        link.statistics.finish(clock::now(), &mut lane.directions)
+    };
     let (counters, packets) = forwarder.finish("link");
     let packets = packets.finish();
     account.write(&counters)?;
@@ -85,17 +91,14 @@ fn queues(direction: Direction, config: Option<DirectionConfig>) -> Result<Vec<S
     Ok(vec![forward::shaped(queue, Some(rate))])
 }
 
-struct Link {
+/// Selects the class of each frame.
+struct LinkRules {
     /// The classes of each direction's policy; `None` where nothing is shaped.
     classes: [Option<Classes>; 2],
     framing: Option<Framing>,
-    statistics: Statistics,
 }
 
-impl ForwardingHandler for Link {
-    /// The time between two records of statistics.
-    const TICK: Nanos = Nanos::from_secs(1);
-
+impl Rules for LinkRules {
     /// Every frame waits, since every frame takes time of the link.
     fn place(
         &self,
@@ -114,13 +117,30 @@ impl ForwardingHandler for Link {
         let class = classes.find(bytes, headers.as_ref());
         let mut packet = Packet::new(frame, headers.as_ref(), now).in_class(class).of_length(len);
         packet.source = direction as u8;
-        Ok(Place { queue: 0, packet })
+        Ok(Place { worker: 0, queue: 0, packet })
     }
+}
 
+/// A link needs to know nothing of packets that leave.
+struct NoNotes;
+
+impl Notes for NoNotes {
     fn on_sent(&mut self, _: Nanos, _: Direction, _: usize, _: &Packet) {}
+}
 
-    fn on_tick(&mut self, now: Nanos, directions: &mut [DirectionQueues; 2]) {
-        self.statistics.end_interval(now, directions);
+struct Link {
+    statistics: Statistics,
+}
+
+impl ForwardingHandler for Link {
+    type Rules = LinkRules;
+    type Notes = NoNotes;
+
+    /// The time between two records of statistics.
+    const TICK: Nanos = Nanos::from_secs(1);
+
+    fn on_tick(&mut self, now: Nanos, workers: &Workers<LinkRules, NoNotes>) {
+        self.statistics.end_interval(now, &mut workers.lane(0).directions);
     }
 }
 

@@ -56,6 +56,8 @@ pub(super) enum Heard {
 pub(super) struct QueueTotals {
     pub(super) dropped: Option<u64>,
     pub(super) marked: Option<u64>,
+    /// The waits of its packets; `None` before the first and over the kernel's queues.
+    pub(super) waits: Option<Waits>,
 }
 
 /// A bundle with its control loop and its channel to the receivebox.
@@ -92,8 +94,6 @@ pub(super) struct ControlledBundle {
     reason: Option<control::ModeReason>,
     decisions: Decisions,
     rtt_range: RttRange,
-    /// The waits of its packets; `None` before the first and over the kernel's queues.
-    waits: Option<Waits>,
     /// The number of messages that were not authentic, replayed or malformed.
     refused: u64,
 }
@@ -130,7 +130,6 @@ impl ControlledBundle {
             reason: None,
             decisions: Decisions::new(),
             rtt_range: RttRange::default(),
-            waits: None,
             refused: 0,
             config,
         })
@@ -219,10 +218,6 @@ impl ControlledBundle {
             self.endpoint = self.endpoint.changed(now, config.receivebox.found());
             self.diagnosis = Diagnosis::new(End::Sendbox, self.endpoint.current(), now);
         }
-        if parts.policy {
-            // Its classes may be others.
-            self.waits = None;
-        }
         if parts != Parts::default() {
             // The receivebox is told at once.
             self.updated_at = Nanos::ZERO;
@@ -243,12 +238,6 @@ impl ControlledBundle {
         settings(config).validate().map_err(|source| failure(config, source))
     }
 
-    /// Notes how long a packet waited that left its queue, which is of this class and of a large
-    /// transfer or a small one.
-    pub(super) fn on_waited(&mut self, now: Nanos, wait: Nanos, is_large: bool, class: u8) {
-        self.waits.get_or_insert_default().note(now, wait, is_large, class);
-    }
-
     /// Returns the round-trip time; zero before it is measured.
     pub(super) fn round_trip(&self) -> Nanos {
         self.control.rtt().unwrap_or(Nanos::ZERO)
@@ -257,12 +246,6 @@ impl ControlledBundle {
     /// Returns the policy of its queue.
     pub(super) fn policy(&self) -> &Policy {
         &self.config.policy
-    }
-
-    /// Notes that a packet left its queue.
-    pub(super) fn on_sent(&mut self, now: Nanos, len: Bytes, fingerprint: Option<u32>) {
-        self.headers.on_sent(len, 1);
-        self.control.on_sent(now, len, fingerprint);
     }
 
     /// Notes that a boundary packet left at `time`, with the bundle's totals including it.
@@ -514,7 +497,7 @@ impl ControlledBundle {
             bytes: self.control.bytes_sent().0,
             dropped: queue.dropped,
             marked: queue.marked,
-            waits: self.waits.map(|w| w.status(now, classes::names(self.policy()))),
+            waits: queue.waits.map(|w| w.status(now, classes::names(self.policy()))),
             refused: self.refused,
             measurements: snapshot.counters.accepted,
             unmatched: snapshot.counters.unmatched,

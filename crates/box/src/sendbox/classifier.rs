@@ -39,7 +39,7 @@ impl Classifier {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use forebay_discipline::Kind;
     use forebay_wire::Ports;
     use forebay_wire::feedback::Key;
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
     use crate::config::{Class, Match, Policy};
 
-    fn bundle(prefixes: &[&str], classes: Vec<Match>) -> BundleConfig {
+    pub(in crate::sendbox) fn bundle(prefixes: &[&str], classes: Vec<Match>) -> BundleConfig {
         let kind = if classes.is_empty() { Kind::Sfq } else { Kind::Strict };
         let share = crate::config::Share::default();
         let class =

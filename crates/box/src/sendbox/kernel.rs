@@ -281,7 +281,9 @@ impl Sendbox {
             let left = self.observer.not_understood().unwrap_or_default();
             let queues = tree.queue_counts().unwrap_or_default();
             let totals = |index: usize| match queues.get(index) {
-                Some(counts) => QueueTotals { dropped: Some(counts.drops), marked: counts.marks },
+                Some(counts) => {
+                    QueueTotals { dropped: Some(counts.drops), marked: counts.marks, waits: None }
+                }
                 None => QueueTotals::default(),
             };
             let others = self.receivebox.as_ref().map(|receivebox| receivebox.status(now));

@@ -7,9 +7,13 @@
 mod bundle;
 mod bundles;
 mod classifier;
+mod departures;
 mod kernel;
 mod link_headers;
 mod logs;
+#[cfg(test)]
+mod pipeline;
+mod rules;
 mod tree;
 mod user;
 mod waits;

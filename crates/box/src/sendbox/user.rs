@@ -1,29 +1,28 @@
 //! A sendbox in user space: a wire between two ports, with a queue and a shaper for each bundle
 //! outward.
 
-use std::cell::Cell;
 use std::os::fd::RawFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use forebay_dataplane::{Frame, Framing, Packet, Pool};
-use forebay_queue::{Packet as _, Qdisc};
+use forebay_dataplane::Framing;
+use forebay_queue::Qdisc;
 use forebay_records::NotUnderstood;
 use forebay_system::clock;
-use forebay_units::{Nanos, Rate};
-use forebay_wire::{Frame as Parsed, fingerprint};
+use forebay_units::{Bytes, Nanos, Rate};
+use forebay_wire::FingerprintKey;
 
 use super::Start;
-use super::bundle::{ControlledBundle, QueueTotals};
+use super::bundle::QueueTotals;
 use super::bundles::Bundles;
 use super::classifier::Classifier;
+use super::departures::{Boundary, Departures};
 use super::logs::Logs;
-use super::waits::Transfers;
+use super::rules::{Owners, Rules};
 use crate::Error;
 use crate::channel::Channel;
-use crate::classes;
 use crate::config::{BundleConfig, Ports};
-use crate::forward::{
-    self, Direction, DirectionQueues, Forwarder, ForwardingHandler, Outward, Place, WireEnd,
-};
+use crate::forward::{self, Borrowed, ForwardingHandler, Lane, Outward, Wire, WireEnd, Workers};
 use crate::handover::Successor;
 use crate::logs::{Account, Packets};
 use crate::memory::PathMemory;
@@ -35,9 +34,6 @@ use crate::reload::{Contents, Difference, Refused, Reloader, Step, Words};
 use crate::resolver::Resolver;
 use crate::signals::Signals;
 use crate::status::{State, StatusSocket};
-
-/// The source in the packet log of bundles beyond the 255th.
-const NO_BUNDLE: u8 = 255;
 
 /// The packets for which the frames' memory has room beside those of the queues at the start, so
 /// that bundles can come while the sendbox runs.
@@ -62,21 +58,24 @@ pub(super) fn run(start: Start<'_>, ports: Ports, end: WireEnd) -> Result<(), Er
     } = start;
     let capacity = capacity(&configs) + ROOM;
     let room = LEAST_BUNDLES.max(2 * configs.len());
-    let classifier = Classifier::new(configs.iter().enumerate());
+    let classifier = Arc::new(Classifier::new(configs.iter().enumerate()));
     let queues = configs.iter().map(build).collect::<Result<Vec<_>, _>>()?;
     let (configs, header) = (configs.into_iter().enumerate(), Framing::Ethernet.header());
     let now = clock::now();
     let bundles = Bundles::new(configs.collect(), channel, header, now, &mut handed, &memory)?;
-    let rate = |number| bundles.get(number).and_then(ControlledBundle::rate);
-    let shaped = |(number, queue)| forward::shaped(queue, rate(number));
-    let queues = queues.into_iter().enumerate().map(shaped).collect();
     let packets = Packets::create(paths.packets.as_deref())?;
     let account = Account::create(paths.counters.as_deref())?;
     let interfaces = vec![outside.name.clone(), ports.inside.name.clone()];
     let successor = Successor::open(role, &interfaces);
     let status = StatusSocket::open(role, interfaces);
+    let logs = Logs::create(paths)?;
+    let outside_name = outside.name.clone();
+    let workers = ports.workers();
+    let wire = Wire::open(outside, ports, workers, capacity, packets)?;
     let mut sendbox = Sendbox {
         classifier,
+        owners: Owners::new(wire.workers(), limit.is_some()),
+        keys: Vec::new(),
         bundles,
         reloader,
         memory,
@@ -84,19 +83,22 @@ pub(super) fn run(start: Start<'_>, ports: Ports, end: WireEnd) -> Result<(), Er
         limit,
         capacity,
         room,
-        logs: Logs::create(paths)?,
-        transfers: Transfers::new(),
+        logs,
         status,
         successor,
-        outside: outside.name.clone(),
-        not_understood: Cell::new(0),
+        outside: outside_name,
+        not_understood: Arc::default(),
         log: NotUnderstoodLog::new(not_understood::Direction::Leaving),
+        backlogs: Vec::new(),
+        rates: Vec::new(),
     };
-    let directions = [queues, Vec::new()];
-    let mut forwarder = Forwarder::open(outside, ports, directions, capacity, packets)?;
-    let [outward, _] = forwarder.directions_mut();
-    sendbox.set_limit(clock::now(), outward);
-    privileges::reduce(end.rights(), &[]);
+    let lanes = sendbox.lanes(wire.workers(), queues);
+    let rules = sendbox.rules();
+    let mut forwarder = wire.with(lanes, rules)?;
+    sendbox.set_limit(clock::now(), &mut forwarder.workers().all_lanes());
+    privileges::keep_only(end.rights());
+    forwarder.start_threads()?;
+    privileges::restrict(&[]);
     forwarder.say_ready();
     handed.report();
     let ended = forwarder.run(&mut sendbox, signals);
@@ -104,6 +106,7 @@ pub(super) fn run(start: Start<'_>, ports: Ports, end: WireEnd) -> Result<(), Er
     if end == WireEnd::Unplugged && ended.is_ok() && !sendbox.successor.is_asked() {
         forwarder.unplug();
     }
+    sendbox.collect(&mut forwarder.workers().all_lanes());
     sendbox.memory.write(sendbox.bundles.known_paths());
     sendbox.bundles.log_summaries();
     let (counters, packets) = forwarder.finish("sendbox");
@@ -131,7 +134,10 @@ fn capacity(bundles: &[BundleConfig]) -> u64 {
 }
 
 struct Sendbox {
-    classifier: Classifier,
+    classifier: Arc<Classifier>,
+    owners: Owners,
+    /// The keys of fingerprints that the workers have.
+    keys: Vec<Option<FingerprintKey>>,
     bundles: Bundles,
     reloader: Reloader,
     memory: PathMemory,
@@ -143,90 +149,81 @@ struct Sendbox {
     /// The number of bundles for which there is room.
     room: usize,
     logs: Logs,
-    transfers: Transfers,
     status: StatusSocket,
     /// Who takes over at the end.
     successor: Successor,
     outside: String,
     /// The number of frames towards the network in which no IP packet was found.
-    not_understood: Cell<u64>,
+    not_understood: Arc<AtomicU64>,
     log: NotUnderstoodLog,
+    /// The backlog of each bundle at the present tick, and the rate that follows from it.
+    backlogs: Vec<Bytes>,
+    rates: Vec<Option<Rate>>,
 }
 
 impl ForwardingHandler for Sendbox {
+    type Rules = Rules;
+    type Notes = Departures;
+
     const TICK: Nanos = super::TICK;
 
-    /// Queues packets of bundles that come from the site. All other frames are sent at once.
-    fn place(
-        &self,
-        now: Nanos,
-        direction: Direction,
-        frame: Frame,
-        pool: &Pool,
-    ) -> Result<Place, Frame> {
-        if direction == Direction::Inward {
-            return Err(frame);
-        }
-        let bytes = pool.bytes(&frame);
-        let headers = match Parsed::parse(bytes) {
-            Ok(Parsed::Ip(headers)) => headers,
-            Ok(Parsed::Arp | Parsed::Other) => return Err(frame),
-            Ok(Parsed::Unknown) | Err(_) => {
-                self.not_understood.set(self.not_understood.get() + 1);
-                return Err(frame);
+    /// Runs the control loops. Workers only wait while their counters are read and their rates are
+    /// set.
+    fn on_tick(&mut self, now: Nanos, workers: &Workers<Rules, Departures>) {
+        self.backlogs.clear();
+        for worker in 0..workers.count() {
+            let lane = &mut *workers.lane(worker);
+            self.collect_lane(worker, lane);
+            for (queue, shaped) in lane.outward().queues().iter().enumerate() {
+                let number = self.owners.bundle(worker, queue);
+                self.backlogs.resize(self.backlogs.len().max(number + 1), Bytes::ZERO);
+                self.backlogs[number] = shaped.backlog().bytes;
             }
-        };
-        let Some((queue, class)) = self.classifier.classify(bytes, &headers) else {
-            return Err(frame);
-        };
-        let Some(bundle) = self.bundles.get(queue) else { return Err(frame) };
-        let fingerprint = fingerprint(bytes, &headers, bundle.fingerprint_key());
-        let mut packet = Packet::new(frame, Some(&headers), now).in_class(class);
-        packet.fingerprint = fingerprint;
-        packet.source = u8::try_from(queue).unwrap_or(NO_BUNDLE);
-        Ok(Place { queue, packet })
-    }
-
-    fn on_sent(&mut self, now: Nanos, _: Direction, queue: usize, packet: &Packet) {
-        if let Some(bundle) = self.bundles.get_mut(queue) {
-            bundle.on_sent(now, packet.counted, packet.fingerprint);
-            let round_trip = bundle.round_trip();
-            let (flow, arrived) = (packet.flow_hash(), packet.arrived);
-            let is_large = self.transfers.is_large(queue, flow, arrived, packet.len(), round_trip);
-            let class = classes::counted(bundle.policy(), packet);
-            bundle.on_waited(now, now.saturating_sub(arrived), is_large, class);
         }
-    }
-
-    fn on_tick(&mut self, now: Nanos, [outward, _]: &mut [DirectionQueues; 2]) {
-        for number in 0..outward.queues().len() {
-            if self.bundles.get(number).is_none() {
-                continue;
+        self.rates.clear();
+        for (number, &backlog) in self.backlogs.iter().enumerate() {
+            self.rates.push(self.bundles.tick(number, now, backlog, &mut self.logs));
+        }
+        for worker in 0..workers.count() {
+            let lane = &mut *workers.lane(worker);
+            for queue in 0..lane.outward().queues().len() {
+                let number = self.owners.bundle(worker, queue);
+                let Some(bundle) = self.bundles.get(number) else { continue };
+                lane.outward().set_rate(now, queue, self.rates[number]);
+                // Below a common limit the bundle waits here, and its policy decides.
+                let keep = self.limit.is_none() && bundle.keeps_order();
+                lane.outward().keep_order(queue, keep);
+                lane.notes.set_epoch(queue, bundle.epoch(), bundle.round_trip());
             }
-            let backlog = outward.queues()[number].backlog().bytes;
-            let rate = self.bundles.tick(number, now, backlog, &mut self.logs);
-            outward.set_rate(now, number, rate);
-            // Below a common limit the bundle waits here, and its policy decides.
-            let keep = self.limit.is_none()
-                && self.bundles.get(number).is_some_and(ControlledBundle::keeps_order);
-            outward.keep_order(number, keep);
         }
-        let totals = |index| {
-            let counts = outward.counts_of(index);
-            QueueTotals { dropped: Some(counts.dropped), marked: Some(counts.marked) }
+        if self.keys != self.present_keys() {
+            workers.publish(self.rules());
+        }
+        let totals = |number| {
+            let mut lane = workers.lane(self.owners.worker(number));
+            let queue = self.owners.queue(number);
+            let counts = lane.outward().counts_of(queue);
+            let waits = lane.notes.of(queue).and_then(|bundle| bundle.waits);
+            QueueTotals { dropped: Some(counts.dropped), marked: Some(counts.marked), waits }
         };
+        let left = self.not_understood.load(Ordering::Relaxed);
         self.status.serve(now, || {
-            let not_understood = NotUnderstood { left: self.not_understood.get(), arrived: 0 };
+            let not_understood = NotUnderstood { left, arrived: 0 };
             State { not_understood, sends: self.bundles.status(now, totals), receives: Vec::new() }
         });
-        self.log.note(&self.outside, self.not_understood.get());
+        self.log.note(&self.outside, left);
         self.memory.write_if_due(now, || self.bundles.known_paths());
         if let Some((name, to)) = self.resolver.poll(now, self.bundles.names(now)) {
             self.bundles.on_resolved(now, &name, to);
         }
     }
 
-    fn reload(&mut self, now: Nanos, signals: &Signals, outward: &mut Outward<'_>) {
+    fn reload(
+        &mut self,
+        now: Nanos,
+        signals: &Signals,
+        outward: &mut Outward<'_, Rules, Departures>,
+    ) {
         self.successor.poll();
         if let Some(contents) = self.reloader.poll(signals) {
             let outcome = contents.and_then(|contents| self.change(now, contents, outward));
@@ -241,28 +238,94 @@ impl ForwardingHandler for Sendbox {
         self.bundles.descriptor()
     }
 
-    fn on_readable(&mut self) {
+    fn on_readable(&mut self, workers: &Workers<Rules, Departures>) {
+        // Feedback is about packets whose departure the control loops must know.
+        for worker in 0..workers.count() {
+            self.take_boundaries(worker, &mut workers.lane(worker).notes);
+        }
         // Without a receivebox nothing can fail.
         let _ = self.bundles.take_messages(None);
     }
 }
 
 impl Sendbox {
+    /// Deals the queues of all bundles out to `workers` workers.
+    fn lanes(&self, workers: usize, queues: Vec<Queue>) -> Vec<Lane<Departures>> {
+        let mut dealt: Vec<_> = (0..workers).map(|_| (Vec::new(), Departures::new())).collect();
+        for (number, queue) in queues.into_iter().enumerate() {
+            let (queues, departures) = &mut dealt[self.owners.worker(number)];
+            if let Some(bundle) = self.bundles.get(number) {
+                let kind = bundle.policy().discipline.kind;
+                departures.begin(queues.len(), kind, bundle.epoch());
+                queues.push(forward::shaped(queue, bundle.rate()));
+            }
+        }
+        dealt.into_iter().map(|(queues, notes)| Lane::new([queues, Vec::new()], notes)).collect()
+    }
+
+    /// Returns the keys of the bundles' fingerprints.
+    fn present_keys(&self) -> Vec<Option<FingerprintKey>> {
+        let key = |number| self.bundles.get(number).map(|bundle| *bundle.fingerprint_key());
+        (0..self.bundles.all().end()).map(key).collect()
+    }
+
+    /// Returns the rules for the workers, and remembers their keys.
+    fn rules(&mut self) -> Rules {
+        self.keys = self.present_keys();
+        Rules {
+            classifier: Arc::clone(&self.classifier),
+            keys: self.keys.clone(),
+            owners: self.owners,
+            not_understood: Arc::clone(&self.not_understood),
+        }
+    }
+
+    /// Tells the control loops which boundary packets left the queues of a worker.
+    fn take_boundaries(&mut self, worker: usize, departures: &mut Departures) {
+        for Boundary { queue, time, fingerprint, bytes, packets } in departures.boundaries() {
+            if let Some(bundle) = self.bundles.get_mut(self.owners.bundle(worker, queue)) {
+                bundle.on_boundary(time, fingerprint, bytes, packets);
+            }
+        }
+    }
+
+    /// Tells the control loops all that left the queues of a worker.
+    fn collect_lane(&mut self, worker: usize, lane: &mut Lane<Departures>) {
+        self.take_boundaries(worker, &mut lane.notes);
+        for queue in 0..lane.outward().queues().len() {
+            let number = self.owners.bundle(worker, queue);
+            if let (Some(bundle), Some(left)) = (self.bundles.get_mut(number), lane.notes.of(queue))
+            {
+                bundle.on_total(left.bytes, left.packets);
+            }
+        }
+    }
+
+    /// Tells the control loops all that left the queues of all workers.
+    fn collect(&mut self, lanes: &mut [Borrowed<'_, Lane<Departures>>]) {
+        for (worker, lane) in lanes.iter_mut().enumerate() {
+            self.collect_lane(worker, lane);
+        }
+    }
+
     /// Sets the common limit of the queues, and the part of each bundle. The queue of a removed
     /// bundle keeps its part until it is empty.
-    fn set_limit(&self, now: Nanos, outward: &mut DirectionQueues) {
-        outward.set_limit(now, self.limit, |number| {
-            self.bundles.get(number).map(|bundle| bundle.config().share.into())
-        });
+    fn set_limit(&self, now: Nanos, lanes: &mut [Borrowed<'_, Lane<Departures>>]) {
+        for (worker, lane) in lanes.iter_mut().enumerate() {
+            lane.outward().set_limit(now, self.limit, |queue| {
+                let number = self.owners.bundle(worker, queue);
+                self.bundles.get(number).map(|bundle| bundle.config().share.into())
+            });
+        }
     }
 
     /// Applies a file. Everything that may refuse it is asked before anything changes. The queue of
-    /// a removed bundle stays until it is empty, at the last rate.
+    /// a removed bundle stays until it is empty, at the last rate. The workers wait.
     fn change(
         &mut self,
         now: Nanos,
         contents: Contents,
-        outward: &mut Outward<'_>,
+        outward: &mut Outward<'_, Rules, Departures>,
     ) -> Result<Words, Refused> {
         let Contents { bundles, limit, .. } = contents;
         let wanted = capacity(&bundles);
@@ -272,8 +335,20 @@ impl Sendbox {
                 self.capacity
             )));
         }
-        let queues = outward.queues.queues();
-        let is_free = |n: usize| queues.get(n).is_none_or(|queue| queue.backlog().packets == 0);
+        if limit.is_some() && !self.owners.is_one() {
+            return Err(Refused::restart(
+                "with a common max_rate one thread has all bundles, and several have them now",
+            ));
+        }
+        let Outward { workers, pool, packets } = outward;
+        let owners = self.owners;
+        let mut lanes = workers.all_lanes();
+        // The totals of a bundle that goes are not those of the next one with its number.
+        self.collect(&mut lanes);
+        let is_free = |n: usize| {
+            let queues = lanes[owners.worker(n)].directions[0].queues();
+            queues.get(owners.queue(n)).is_none_or(|queue| queue.backlog().packets == 0)
+        };
         let Difference { steps, words } = self.bundles.difference(bundles, self.room, is_free)?;
         let (mut built, mut shared) = (Vec::new(), Vec::new());
         for step in &steps {
@@ -288,24 +363,30 @@ impl Sendbox {
         }
         self.bundles.apply(now, steps).map_err(Refused::partly)?;
         // New bundles have rising numbers, so that each finds the numbers before it in use.
-        for (number, is_new, queue) in built {
-            let Outward { queues, pool, packets } = outward;
+        for (number, is_new, policy) in built {
+            let Some(bundle) = self.bundles.get(number) else { continue };
+            let lane = &mut *lanes[owners.worker(number)];
+            let (queue, kind) = (owners.queue(number), bundle.policy().discipline.kind);
             if is_new {
-                let rate = self.bundles.get(number).and_then(ControlledBundle::rate);
-                queues.put(number, forward::shaped(queue, rate));
+                lane.outward().put(queue, forward::shaped(policy, bundle.rate()));
+                lane.notes.begin(queue, kind, bundle.epoch());
             } else {
-                queues.replace(now, number, queue, pool, packets);
+                lane.outward().replace(now, queue, policy, pool, packets);
+                lane.notes.set_kind(queue, kind);
             }
         }
         for number in shared {
             if let Some(bundle) = self.bundles.get(number) {
-                outward.queues.set_shares(now, number, &bundle.config().policy);
+                let queues = lanes[owners.worker(number)].outward();
+                queues.set_shares(now, owners.queue(number), &bundle.config().policy);
             }
         }
         let bundles = self.bundles.all().iter();
-        self.classifier = Classifier::new(bundles.map(|(number, b)| (number, b.config())));
+        self.classifier =
+            Arc::new(Classifier::new(bundles.map(|(number, b)| (number, b.config()))));
         let before = std::mem::replace(&mut self.limit, limit);
-        self.set_limit(now, outward.queues);
+        self.set_limit(now, &mut lanes);
+        workers.publish(self.rules());
         Ok(Words::new(words, Vec::new()).with_limit(before, limit))
     }
 }
