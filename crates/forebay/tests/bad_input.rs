@@ -56,6 +56,11 @@ fn each_mistake_is_named_by_line_and_key() {
         ("empty", String::new(), "empty.toml:1: missing field `sendbox`"),
         ("typo", format!("{SENDBOX}busy_pol = true\n"), "typo.toml:5: sendbox.busy_pol: unknown field"),
         (
+            "no-workers",
+            format!("{SENDBOX}workers = 0\n"),
+            "no-workers.toml:5: sendbox.workers: is at least 1",
+        ),
+        (
             "no-machine",
             "[vhost]\ntap = \"fb-tap\"\n".to_owned(),
             "no-machine.toml:1: vm: missing: no virtual machine (`[[vm]]`)",

@@ -79,6 +79,8 @@ impl<T> Inbox<T> {
 pub(super) struct Bell {
     /// Whether the worker sleeps, or is about to.
     is_armed: AtomicBool,
+    /// Whether it was rung since the worker was last about to sleep.
+    is_rung: AtomicBool,
     reader: PipeReader,
     writer: PipeWriter,
 }
@@ -86,7 +88,7 @@ pub(super) struct Bell {
 impl Bell {
     fn open() -> io::Result<Self> {
         let (reader, writer) = pipe()?;
-        Ok(Self { is_armed: AtomicBool::new(false), reader, writer })
+        Ok(Self { is_armed: AtomicBool::default(), is_rung: AtomicBool::default(), reader, writer })
     }
 
     /// Returns the descriptor that is readable after [`Bell::ring`].
@@ -94,11 +96,13 @@ impl Bell {
         self.reader.as_raw_fd()
     }
 
-    /// Prepares a sleep. What the worker finds to do after this call and what is announced by
-    /// [`Bell::ring`] misses nothing between them: both sides write first and read then, in one
-    /// order for all threads.
-    pub(super) fn arm(&self) {
+    /// Prepares a sleep. Returns whether the worker may sleep: not if it was rung since the last
+    /// call. Worker and ringer write first and read then, in one order for all threads, so that no
+    /// ring is missed between this call and the sleep.
+    #[must_use]
+    pub(super) fn arm(&self) -> bool {
         self.is_armed.store(true, Ordering::SeqCst);
+        !self.is_rung.swap(false, Ordering::SeqCst)
     }
 
     /// Ends a sleep; `is_readable` says whether the descriptor was.
@@ -110,8 +114,9 @@ impl Bell {
         }
     }
 
-    /// Wakes the worker if it sleeps. A second call before it wakes writes nothing.
+    /// Wakes the worker if it sleeps; otherwise it does not sleep next time.
     pub(super) fn ring(&self) {
+        self.is_rung.store(true, Ordering::SeqCst);
         if self.is_armed.swap(false, Ordering::SeqCst) {
             let _ = (&self.writer).write(&[1]);
         }
@@ -158,11 +163,9 @@ mod tests {
             let mut waiter = Waiter::new([inbox.bell().descriptor()]);
             let (mut taken, mut expected) = (Vec::new(), 0);
             while expected <= LAST {
-                inbox.bell().arm();
-                if inbox.len() == 0 {
-                    waiter.wait_until(Nanos::MAX);
-                    inbox.bell().disarm(waiter.is_ready(0));
-                }
+                let may_sleep = inbox.bell().arm();
+                waiter.wait_until(if may_sleep { Nanos::MAX } else { Nanos::ZERO });
+                inbox.bell().disarm(waiter.is_ready(0));
                 inbox.take(&mut taken);
                 for packet in taken.drain(..) {
                     assert_eq!(packet, expected);

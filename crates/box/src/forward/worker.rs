@@ -212,11 +212,10 @@ impl Sleep {
             self.waiter.set(self.bell + 1 + index, data, room);
         }
         let inbox = &worker.workers.inboxes[worker.number];
-        inbox.bell().arm();
+        let may_sleep = inbox.bell().arm();
         let is_handed = inbox.len() > 0 && worker.has_room(Direction::Outward);
-        let is_due = is_handed || worker.workers.is_ending();
-        let due = worker.next_event().unwrap_or(Nanos::MAX);
-        self.waiter.wait_until(if is_due { Nanos::ZERO } else { due.min(until) });
+        let due = worker.next_event().unwrap_or(Nanos::MAX).min(until);
+        self.waiter.wait_until(if may_sleep && !is_handed { due } else { Nanos::ZERO });
         inbox.bell().disarm(self.waiter.is_ready(self.bell));
     }
 }

@@ -89,9 +89,9 @@ impl<R, N> Workers<R, N> {
         Arc::clone(&self.rules.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Wakes all workers that sleep, so that they look at their queues again.
-    pub(crate) fn wake(&self) {
-        self.inboxes.iter().for_each(|inbox| inbox.bell().ring());
+    /// Makes all workers but the first, in whose thread this is called, look at their queues again.
+    pub(super) fn wake(&self) {
+        self.inboxes.iter().skip(1).for_each(|inbox| inbox.bell().ring());
     }
 
     /// Notes that `worker` was alive at `now`.

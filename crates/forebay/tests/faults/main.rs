@@ -24,3 +24,4 @@ mod span;
 #[allow(dead_code, reason = "the kernel tests use the rest")]
 mod transfer;
 mod upgrade;
+mod workers;

@@ -14,7 +14,7 @@ use forebay_records::{RELOAD_SOCKET, Reloaded, Status};
 use crate::namespace::{Namespace, has_root, run, within};
 use crate::probe::Probe;
 use crate::sites::{PROGRAM, Process, Sites, until};
-use crate::span::{METHODS, Running, Span, TO};
+use crate::span::{METHODS, Running, Span, TO, WIRES};
 use crate::transfer::{FILLING, Transfers};
 
 /// The reloads of a test, and those of the measurement.
@@ -366,8 +366,8 @@ key_file = "key"
 "#;
 
 /// A sendbox in the cable, whose file changes. Waiting packets move between queues of two kinds.
-fn wire(method: &str, times: usize, [one, other]: [&str; 2]) {
-    let span = Span::over("fy", method);
+fn wire(method: &str, queues: u32, times: usize, [one, other]: [&str; 2]) {
+    let span = Span::with_queues("fy", method, queues);
     // The hosts' own queues have room for what all connections send at once.
     for host in [&span.from.0, &span.to.0] {
         run(&format!(
@@ -406,7 +406,7 @@ fn wire(method: &str, times: usize, [one, other]: [&str; 2]) {
     thread::sleep(Duration::from_secs(2));
     let usual = transfers.forget_stalls();
     let (before, took) = box_.reload_often(&files, times);
-    let what = format!("{method}, {times} reloads in {took:.1?}");
+    let what = format!("{method}, {queues} queues, {times} reloads in {took:.1?}");
     check(&what, before, box_.used());
     assert_eq!(rate().2, dropped, "{what}");
     let again = sent_again(&span.from) - again;
@@ -428,7 +428,7 @@ fn wire(method: &str, times: usize, [one, other]: [&str; 2]) {
 #[test]
 fn a_hundred_reloads_lose_nothing_in_user_space() {
     if has_root() {
-        METHODS.iter().for_each(|method| wire(method, FEW, ["sfq", "fifo"]));
+        WIRES.iter().for_each(|(method, queues)| wire(method, *queues, FEW, ["sfq", "fifo"]));
     }
 }
 
@@ -439,7 +439,7 @@ fn ten_thousand_reloads() {
     if has_root() {
         kernel(MANY);
         // With a FIFO among them, connections would wait for its order.
-        METHODS.iter().for_each(|method| wire(method, MANY, ["sfq", "sfq"]));
+        METHODS.iter().for_each(|method| wire(method, 1, MANY, ["sfq", "sfq"]));
     }
 }
 

@@ -22,13 +22,12 @@ fn eight_restarts_cost_no_connection_in_user_space() {
     }
     for method in METHODS {
         for (kind, _) in BOXES {
-            assert_survives_restarts(method, kind);
+            assert_survives_restarts(&Span::over("fr", method), method, kind);
         }
     }
 }
 
-fn assert_survives_restarts(method: &str, kind: &str) {
-    let span = Span::over("fr", method);
+pub(crate) fn assert_survives_restarts(span: &Span, method: &str, kind: &str) {
     let mut running = span.start(kind);
     let (probe, transfers) = (Probe::start(&span.from, &span.to, TO), span.transfers());
     for signal in SIGNALS.into_iter().cycle().take(RESTARTS) {

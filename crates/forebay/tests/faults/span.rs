@@ -20,6 +20,9 @@ pub(crate) const BOXES: [(&str, &[&str]); 2] = [
 /// The two ways in which a box moves frames (`method`).
 pub(crate) const METHODS: [&str; 2] = ["xdp", "packet"];
 
+/// The same with the queues of each interface: over several, several threads move frames.
+pub(crate) const WIRES: [(&str, u32); 3] = [("xdp", 1), ("packet", 1), ("xdp", 2)];
+
 const CONFIGURATIONS: [(&str, &str); 2] = [
     (
         "sendbox",
@@ -43,6 +46,8 @@ pub(crate) struct Span {
     pub(crate) middle: Namespace,
     pub(crate) to: Namespace,
     pub(crate) dir: Dir,
+    /// The queues of each interface in each direction.
+    queues: u32,
 }
 
 impl Span {
@@ -52,10 +57,15 @@ impl Span {
 
     /// The same, for a box with this `method`.
     pub(crate) fn over(name: &str, method: &str) -> Self {
+        Self::with_queues(name, method, 1)
+    }
+
+    /// The same over interfaces with this number of queues.
+    pub(crate) fn with_queues(name: &str, method: &str, queues: u32) -> Self {
         let id = std::process::id();
         let [from, middle, to] =
             ["a", "m", "b"].map(|n| Namespace::new(format!("fb-{name}{id}-{n}")));
-        let span = Self { from, middle, to, dir: Dir::new(name) };
+        let span = Self { from, middle, to, dir: Dir::new(name), queues };
         span.connect(1);
         span.connect(2);
         let key = span.dir.0.join("key");
@@ -74,10 +84,10 @@ impl Span {
         let (host, port) = [(&self.from.0, "fb-in"), (&self.to.0, "fb-out")][number - 1];
         // The addresses stay the same when the interfaces are made again.
         let macs = [0, 1].map(|end| format!("02:00:00:09:0{end}:0{number}"));
-        run(&format!(
-            "ip -n {host} link add eth0 address {} type veth peer name {port} address {} netns {middle}",
-            macs[0], macs[1]
-        ));
+        let queues = format!("numtxqueues {0} numrxqueues {0}", self.queues);
+        let peer = format!("{port} address {} {queues} netns {middle}", macs[1]);
+        let own = format!("eth0 address {} {queues}", macs[0]);
+        run(&format!("ip -n {host} link add {own} type veth peer name {peer}"));
         // A veth accepts the frames that a program redirects only if its peer has GRO on.
         for (place, device, gro) in [(host, "eth0", "on"), (middle, port, "off")] {
             let offloads = format!("tso off gso off gro {gro} tx off rx off");

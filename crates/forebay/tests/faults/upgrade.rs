@@ -15,7 +15,7 @@ use crate::namespace::{Namespace, has_root, run};
 use crate::probe::Probe;
 use crate::reload::{CONNECTIONS, End, Pair, WIRE_RECEIVEBOX, head, wire_file};
 use crate::sites::{PROGRAM, Process, Sites, until};
-use crate::span::{METHODS, Running, Span, TO};
+use crate::span::{Running, Span, TO, WIRES};
 use crate::transfer::Transfers;
 
 /// `forebay upgrade` at work. The test is the service manager.
@@ -156,12 +156,12 @@ fn an_upgrade_keeps_queues_rates_and_sessions_over_the_kernels_queues() {
 #[test]
 fn an_upgrade_costs_no_connection_in_user_space() {
     if has_root() {
-        METHODS.iter().for_each(|method| wire(method));
+        WIRES.iter().for_each(|(method, queues)| wire(method, *queues));
     }
 }
 
-fn wire(method: &str) {
-    let span = Span::over("fv", method);
+fn wire(method: &str, queues: u32) {
+    let span = Span::with_queues("fv", method, queues);
     for host in [&span.from.0, &span.to.0] {
         run(&format!(
             "tc -n {host} qdisc replace dev eth0 root tbf rate 60mbit burst 32k latency 2s"
