@@ -125,3 +125,33 @@ impl<R, N> Workers<R, N> {
         self.is_ending.load(Ordering::SeqCst)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The programs on the interfaces must take the process for dead if one worker hangs.
+    #[test]
+    fn the_process_was_alive_when_all_workers_were() {
+        let (start, later) = (Nanos::from_secs(1), Nanos::from_secs(2));
+        let lanes = (0..3).map(|_| Lane::new([Vec::new(), Vec::new()], ())).collect();
+        let workers = Workers::new(start, lanes, Arc::new(())).unwrap();
+        workers.report_alive(0, later);
+        workers.report_alive(2, later);
+        assert_eq!(workers.alive_since(), start);
+        workers.report_alive(1, later);
+        assert_eq!(workers.alive_since(), later);
+    }
+
+    #[test]
+    fn rules_are_found_once() {
+        let lanes = vec![Lane::new([Vec::new(), Vec::new()], ())];
+        let workers = Workers::new(Nanos::ZERO, lanes, Arc::new(1)).unwrap();
+        let mut version = 0;
+        assert_eq!((workers.new_rules(&mut version), *workers.rules()), (None, 1));
+        workers.publish(2);
+        workers.publish(3);
+        assert_eq!(workers.new_rules(&mut version).as_deref(), Some(&3));
+        assert_eq!(workers.new_rules(&mut version), None);
+    }
+}
