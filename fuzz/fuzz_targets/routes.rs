@@ -37,6 +37,18 @@ fuzz_target!(|data: &[u8]| {
         }
     }
     check(&table);
+    // The router connects again and sends the same once more.
+    let before = table.routes();
+    session.cut(&mut table);
+    assert_eq!(table.routes(), before);
+    for piece in rest.chunks(usize::from(*kind)) {
+        if session.receive(Duration::ZERO, piece, &mut table).is_err() {
+            break;
+        }
+    }
+    check(&table);
+    session.expire(&mut table);
+    check(&table);
     session.close(&mut table);
     assert_eq!((table.routes(), table.distinct(), table.peers().count()), (0, 0, 0));
 });

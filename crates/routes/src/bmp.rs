@@ -1,8 +1,10 @@
 //! One router's BMP session (RFC 7854): its octets in, changes of the table out.
 //!
-//! The caller owns the connection and the clock. It gives a [`Session`] what it receives, and
-//! closes it when the connection ends, when [`Session::receive`] returns an error, or when the
-//! session is [stuck](Session::is_stuck). Closing withdraws all routes that the session brought.
+//! The caller owns the connection and the clock. It gives a [`Session`] what it receives, and cuts
+//! it when the connection ends, when [`Session::receive`] returns an error, or when the session is
+//! [stuck](Session::is_stuck). [`Session::cut`] keeps the routes, so that a router that connects
+//! again takes them over one by one. [`Session::expire`] withdraws what it has not taken over, and
+//! [`Session::close`] everything.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -65,6 +67,18 @@ type Key = (u8, [u8; 8], Ipv6Addr, bool);
 struct Up {
     id: PeerId,
     add_path: [bool; 2],
+    /// Whether a route of each family came.
+    begun: [bool; 2],
+    /// Whether the end of each family's first routes came (End-of-RIB, RFC 4724, section 2).
+    ended: [bool; 2],
+}
+
+impl Up {
+    /// Whether the first routes of the peer have all come.
+    fn is_loaded(&self) -> bool {
+        let mut families = self.begun.iter().zip(self.ended);
+        self.ended.contains(&true) && families.all(|(begun, ended)| !begun || ended)
+    }
 }
 
 /// The session of one router.
@@ -73,6 +87,8 @@ pub struct Session {
     router: String,
     buffer: Vec<u8>,
     peers: BTreeMap<Key, Up>,
+    /// The peers of the connection before, as far as they still have routes.
+    stale: BTreeMap<Key, PeerId>,
     counts: Counts,
     last: Duration,
 }
@@ -84,6 +100,7 @@ impl Session {
             router: router.to_owned(),
             buffer: Vec::new(),
             peers: BTreeMap::new(),
+            stale: BTreeMap::new(),
             counts: Counts::default(),
             last: now,
         }
@@ -99,17 +116,65 @@ impl Session {
         self.peers.len()
     }
 
-    /// Whether nothing came from the router for longer than [`SILENCE`].
-    pub fn is_stuck(&self, now: Duration) -> bool {
-        now.saturating_sub(self.last) > SILENCE
+    /// Whether the router has peers, and has said of each that its first routes have all come.
+    pub fn is_loaded(&self) -> bool {
+        !self.peers.is_empty() && self.peers.values().all(Up::is_loaded)
+    }
+
+    /// Returns the time at which the router was heard last.
+    pub fn last(&self) -> Duration {
+        self.last
+    }
+
+    /// Whether nothing came from the router for longer than `silence`; [`SILENCE`] is usual.
+    pub fn is_stuck(&self, now: Duration, silence: Duration) -> bool {
+        now.saturating_sub(self.last) > silence
+    }
+
+    /// Takes note of a new connection of the router.
+    pub fn connect(&mut self, now: Duration) {
+        self.last = now;
+    }
+
+    /// Takes note of the end of the connection. The routes stay until [`Session::expire`], or until
+    /// the router, connected again, announces or withdraws them.
+    pub fn cut(&mut self, table: &mut Table) {
+        for (key, up) in std::mem::take(&mut self.peers) {
+            if let Some(older) = self.stale.insert(key, up.id) {
+                table.remove_peer(older);
+            }
+        }
+        self.buffer = Vec::new();
+    }
+
+    /// Withdraws the routes of earlier connections that the present one has not taken over.
+    pub fn expire(&mut self, table: &mut Table) {
+        for id in std::mem::take(&mut self.stale).into_values() {
+            table.remove_peer(id);
+        }
     }
 
     /// Withdraws all routes of this session.
     pub fn close(&mut self, table: &mut Table) {
-        for up in std::mem::take(&mut self.peers).into_values() {
-            table.remove_peer(up.id);
+        self.cut(table);
+        self.expire(table);
+    }
+
+    /// Adds a peer to the table, in place of the same one of the connection before.
+    fn add(
+        &mut self,
+        key: Key,
+        peer: PeerHeader,
+        add_path: [bool; 2],
+        table: &mut Table,
+    ) -> Option<Up> {
+        let id = table.add_peer(&self.router, peer.address, peer.asn).ok()?;
+        if let Some(old) = self.stale.get(&key) {
+            table.replace_peer(*old, id);
         }
-        self.buffer = Vec::new();
+        let up = Up { id, add_path, begun: [false; 2], ended: [false; 2] };
+        self.peers.insert(key, up);
+        Some(up)
     }
 
     /// Takes octets from the router, in pieces of any size.
@@ -152,6 +217,9 @@ impl Session {
                     if let Some(up) = self.peers.remove(&key) {
                         table.remove_peer(up.id);
                     }
+                    if let Some(old) = self.stale.remove(&key) {
+                        table.remove_peer(old);
+                    }
                 }
             }
             3 => self.up(octets, table)?,
@@ -180,11 +248,9 @@ impl Session {
             }
         }
         // A router that sends routes after its policy announces the peer once, with either flag.
-        match table.add_peer(&self.router, peer.address, peer.asn) {
-            Ok(id) => {
-                self.peers.insert((key.0, key.1, key.2, false), Up { id, add_path });
-            }
-            Err(_) => self.counts.unknown += 1,
+        let key = (key.0, key.1, key.2, false);
+        if self.add(key, peer, add_path, table).is_none() {
+            self.counts.unknown += 1;
         }
         Ok(())
     }
@@ -195,10 +261,7 @@ impl Session {
             return Some(*up);
         }
         let before = *self.peers.get(&(key.0, key.1, key.2, false))?;
-        let id = table.add_peer(&self.router, peer.address, peer.asn).ok()?;
-        let up = Up { id, ..before };
-        self.peers.insert(key, up);
-        Some(up)
+        self.add(key, peer, before.add_path, table)
     }
 
     fn monitoring(&mut self, mut octets: Octets<'_>, table: &mut Table) -> Result<(), Malformed> {
@@ -218,7 +281,12 @@ impl Session {
         let gone = update.part(usize::from(length))?;
         let mut withdrawn = prefixes(gone, Family::V4, up.add_path[0])?;
         let length = update.u16()?;
-        let decoded = decode(update.part(usize::from(length))?, encoding)?;
+        let attributes = update.part(usize::from(length))?;
+        let end = match withdrawn.is_empty() && update.is_empty() {
+            true => end_of_rib(attributes.0),
+            false => None,
+        };
+        let decoded = decode(attributes, encoding)?;
         let mut announced = prefixes(update, Family::V4, up.add_path[0])?;
         announced.extend(decoded.announced);
         withdrawn.extend(decoded.withdrawn);
@@ -228,6 +296,14 @@ impl Session {
                 table.withdraw(up.id, net, id);
             }
             return Err(error);
+        }
+        if let Some(up) = self.peers.get_mut(&key) {
+            for (net, _) in &announced {
+                up.begun[usize::from(net.addr().is_ipv6())] = true;
+            }
+            if let Some(family) = end {
+                up.ended[usize::from(family == Family::V6)] = true;
+            }
         }
         for (net, id) in withdrawn {
             self.counts.withdrawn += u64::from(table.withdraw(up.id, net, id));
@@ -241,6 +317,22 @@ impl Session {
             table.release(attributes);
         }
         Ok(())
+    }
+}
+
+/// Returns the family whose first routes end with an UPDATE of these attributes and without any
+/// prefix (RFC 4724, section 2).
+fn end_of_rib(attributes: &[u8]) -> Option<Family> {
+    match attributes {
+        [] => Some(Family::V4),
+        // MP_UNREACH_NLRI without prefixes, with a length of one or two octets.
+        [flags, 15, 3, a, b, safi] if flags & 0x10 == 0 => {
+            Family::of(u16::from_be_bytes([*a, *b]), *safi)
+        }
+        [flags, 15, 0, 3, a, b, safi] if flags & 0x10 != 0 => {
+            Family::of(u16::from_be_bytes([*a, *b]), *safi)
+        }
+        _ => None,
     }
 }
 

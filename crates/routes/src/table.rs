@@ -40,6 +40,8 @@ pub struct Peer {
     pub asn: u32,
     /// The number of routes that the peer has in the table.
     pub routes: usize,
+    /// The same peer before its session was cut, whose routes stay until they are announced anew.
+    pub replaces: Option<PeerId>,
 }
 
 /// One route to a prefix.
@@ -123,7 +125,7 @@ impl Table {
     /// # Errors
     /// If the table has as many peers as it may have.
     pub fn add_peer(&mut self, router: &str, address: IpAddr, asn: u32) -> Result<PeerId, Full> {
-        let peer = Some(Peer { router: router.to_owned(), address, asn, routes: 0 });
+        let peer = Some(Peer { router: router.to_owned(), address, asn, routes: 0, replaces: None });
         if let Some(free) = self.peers.iter().position(Option::is_none) {
             self.peers[free] = peer;
             return Ok(PeerId(free as u32));
@@ -135,9 +137,21 @@ impl Table {
         Ok(PeerId(self.peers.len() as u32 - 1))
     }
 
+    /// Makes `new` take over the routes of `old`, one by one, as it announces or withdraws them.
+    /// Those that it does neither for stay until `old` is removed.
+    pub fn replace_peer(&mut self, old: PeerId, new: PeerId) {
+        if let Some(Some(peer)) = self.peers.get_mut(new.0 as usize) {
+            peer.replaces = Some(old).filter(|old| *old != new);
+        }
+    }
+
     /// Removes a peer and withdraws all its routes.
     pub fn remove_peer(&mut self, id: PeerId) {
         let Some(peer) = self.peers.get_mut(id.0 as usize).and_then(Option::take) else { return };
+        for other in self.peers.iter_mut().flatten() {
+            // The number may belong to another peer soon.
+            other.replaces = other.replaces.filter(|replaced| *replaced != id);
+        }
         if peer.routes == 0 {
             return;
         }
@@ -199,45 +213,58 @@ impl Table {
         if self.peer(peer).is_none() {
             return;
         }
-        if !room && self.position(peer, prefix, path_id).is_none() {
+        let known = self.position(peer, prefix, path_id);
+        if !room && known.is_none() {
             self.refused += 1;
             return;
         }
+        let new = Route { peer, path_id, attributes: Arc::clone(attributes) };
         let routes = self.at(prefix);
-        let same = routes.iter_mut().find(|r| r.peer == peer && r.path_id == path_id);
-        if let Some(same) = same {
-            let old = std::mem::replace(&mut same.attributes, Arc::clone(attributes));
-            self.release(old);
+        if let Some(at) = known {
+            let old = std::mem::replace(&mut routes[at], new);
+            self.release(old.attributes);
+            if old.peer != peer {
+                self.count(old.peer, -1);
+                self.count(peer, 1);
+            }
             return;
         }
         routes.reserve_exact(1);
-        routes.push(Route { peer, path_id, attributes: Arc::clone(attributes) });
+        routes.push(new);
         self.routes += 1;
+        self.count(peer, 1);
+    }
+
+    /// Changes the number of a peer's routes by `by`.
+    fn count(&mut self, peer: PeerId, by: isize) {
         if let Some(Some(peer)) = self.peers.get_mut(peer.0 as usize) {
-            peer.routes += 1;
+            peer.routes = peer.routes.saturating_add_signed(by);
         }
     }
 
+    /// Returns the place of a peer's route, or of that which it takes over, among those of the
+    /// prefix.
     fn position(&self, peer: PeerId, prefix: IpNet, path_id: u32) -> Option<usize> {
-        self.exactly(prefix).iter().position(|r| r.peer == peer && r.path_id == path_id)
+        let replaced = self.peer(peer)?.replaces;
+        let routes = self.exactly(prefix);
+        let of = |id: PeerId| routes.iter().position(|r| r.peer == id && r.path_id == path_id);
+        of(peer).or_else(|| replaced.and_then(of))
     }
 
     /// Removes the route of a peer. Returns whether there was one.
     pub fn withdraw(&mut self, peer: PeerId, prefix: IpNet, path_id: u32) -> bool {
         let Some(at) = self.position(peer, prefix, path_id) else { return false };
         let routes = self.at(prefix);
-        let old = routes.remove(at).attributes;
+        let old = routes.remove(at);
         if routes.is_empty() {
             match prefix {
                 IpNet::V4(net) => drop(self.v4.remove(&net)),
                 IpNet::V6(net) => drop(self.v6.remove(&net)),
             }
         }
-        self.release(old);
+        self.release(old.attributes);
         self.routes -= 1;
-        if let Some(Some(peer)) = self.peers.get_mut(peer.0 as usize) {
-            peer.routes -= 1;
-        }
+        self.count(old.peer, -1);
         true
     }
 

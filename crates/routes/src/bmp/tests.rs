@@ -158,8 +158,8 @@ fn silence_and_closing_are_noticed() {
     let mut session = Session::new("r1", NOW);
     let octets = [up(1, None, None), update(0, 1, &[], &ATTRIBUTES, &[8, 10])];
     session.receive(NOW, &octets.concat(), &mut table).unwrap();
-    assert!(!session.is_stuck(NOW + SILENCE));
-    assert!(session.is_stuck(NOW + SILENCE + Duration::from_secs(1)));
+    assert!(!session.is_stuck(NOW + SILENCE, SILENCE));
+    assert!(session.is_stuck(NOW + SILENCE + Duration::from_secs(1), SILENCE));
     session.close(&mut table);
     assert_eq!((table.routes(), table.peers().count()), (0, 0));
     let refused = session.receive(NOW, b"GET / HTTP/1.1\r\n", &mut table);
@@ -191,11 +191,65 @@ fn a_full_table_refuses_new_routes_and_peers_and_changes_old_ones() {
     assert_eq!(table.exactly("10.0.0.0/8".parse().unwrap())[0].attributes.next_hop, None);
 }
 
+#[test]
+fn a_router_that_connects_again_takes_its_routes_over() {
+    let mut table = Table::new(Limits::default());
+    let mut session = Session::new("r1", NOW);
+    let first = update(0, 1, &[], &ATTRIBUTES, &[8, 10, 8, 11, 8, 12]);
+    session.receive(NOW, &[up(1, None, None), first].concat(), &mut table).unwrap();
+    // A message that is cut off must not disturb the next connection.
+    session.receive(NOW, &[3, 0, 0], &mut table).unwrap();
+    session.cut(&mut table);
+    assert_eq!((table.routes(), session.peers()), (3, 0), "the routes stay");
+    session.connect(NOW);
+    // The router has lost 11/8, and has a new path to 12/8.
+    let again = [
+        up(1, None, None),
+        update(0, 1, &[8, 11], &ATTRIBUTES, &[8, 10]),
+        update(0, 1, &[], &ATTRIBUTES[..17], &[8, 13]),
+    ];
+    session.receive(NOW, &again.concat(), &mut table).unwrap();
+    let now = ["10.0.0.0/8 1", "12.0.0.0/8 1", "13.0.0.0/8 1"];
+    assert_eq!(prefixes_of(&table), now, "each is there once");
+    session.expire(&mut table);
+    assert_eq!(prefixes_of(&table), ["10.0.0.0/8 1", "13.0.0.0/8 1"]);
+    assert_eq!(table.peers().map(|(_, p)| p.routes).collect::<Vec<_>>(), [2]);
+    // A peer that goes down in the new connection takes its old routes along.
+    session.cut(&mut table);
+    let down = message(2, &[peer(0, 1), vec![1]].concat());
+    session.receive(NOW, &[up(1, None, None), down].concat(), &mut table).unwrap();
+    assert_eq!((table.routes(), table.distinct(), table.peers().count()), (0, 0, 0));
+}
+
+#[test]
+fn a_session_is_loaded_when_each_family_has_ended() {
+    let mut table = Table::new(Limits::default());
+    let mut session = Session::new("r1", NOW);
+    let mut take = |octets: Vec<u8>| {
+        session.receive(NOW, &octets, &mut table).unwrap();
+        session.is_loaded()
+    };
+    let of_v6 = [0x80, 14, 23, 0, 2, 1, 16, 0x20, 1, 0xd, 0xb8, 0, 0, 0, 0];
+    let of_v6 = [&of_v6[..], &[0, 0, 0, 0, 0, 0, 0, 1, 0, 8, 0x20]].concat();
+    let end_v6 = [0x80, 15, 3, 0, 2, 1];
+    let vpn = [0x80, 15, 3, 0, 1, 128];
+    assert!(!take(up(1, None, None)));
+    assert!(!take(update(0, 1, &[], &ATTRIBUTES, &[8, 10])));
+    assert!(!take(update(0, 1, &[], &of_v6, &[])), "IPv6 has begun");
+    assert!(!take(update(0, 1, &[], &vpn, &[])), "another family counts for none");
+    assert!(!take(update(0, 1, &[], &[], &[])), "the end of IPv4 only");
+    assert!(take(update(0, 1, &[], &end_v6, &[])));
+    assert!(!take(up(2, None, None)), "a new peer has not ended");
+    assert!(take(update(0, 2, &[], &[], &[])), "it has no IPv6");
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Announce(u8, u8, u8),
     Withdraw(u8, u8),
     Down(u8),
+    Reconnect,
+    Expire,
 }
 
 proptest! {
@@ -205,10 +259,13 @@ proptest! {
         8 => (0u8..3, 0u8..12, 0u8..4).prop_map(|(p, n, a)| Step::Announce(p, n, a)),
         4 => (0u8..3, 0u8..12).prop_map(|(p, n)| Step::Withdraw(p, n)),
         1 => (0u8..3).prop_map(Step::Down),
+        1 => Just(Step::Reconnect),
+        1 => Just(Step::Expire),
     ], 0..80)) {
         let mut table = Table::new(Limits::default());
         let mut session = Session::new("r1", NOW);
-        let mut model: BTreeMap<(u8, u8), u8> = BTreeMap::new();
+        // The next hop, and whether the route is of an earlier connection.
+        let mut model: BTreeMap<(u8, u8), (u8, bool)> = BTreeMap::new();
         for last in 0..3 {
             session.receive(NOW, &up(last, None, None), &mut table).unwrap();
         }
@@ -217,7 +274,7 @@ proptest! {
             let prefix = |net: u8| [8 + net % 3, net, 0][..2 + usize::from(!net.is_multiple_of(3))].to_vec();
             let octets = match step {
                 Step::Announce(last, net, hop) => {
-                    model.insert((last, net), hop);
+                    model.insert((last, net), (hop, false));
                     let mut attributes = ATTRIBUTES;
                     attributes[23] = hop;
                     update(0, last, &[], &attributes, &prefix(net))
@@ -232,18 +289,32 @@ proptest! {
                     octets.extend(up(last, None, None));
                     octets
                 }
+                Step::Reconnect => {
+                    model.retain(|_, route| !route.1);
+                    model.values_mut().for_each(|route| route.1 = true);
+                    session.cut(&mut table);
+                    session.connect(NOW);
+                    [0, 1, 2].map(|last| up(last, None, None)).concat()
+                }
+                Step::Expire => {
+                    model.retain(|_, route| !route.1);
+                    session.expire(&mut table);
+                    Vec::new()
+                }
             };
             session.receive(NOW, &octets, &mut table).unwrap();
         }
         prop_assert_eq!(table.routes(), model.len());
-        let hops: std::collections::BTreeSet<u8> = model.values().copied().collect();
+        let hops: std::collections::BTreeSet<u8> = model.values().map(|route| route.0).collect();
         prop_assert_eq!(table.distinct(), hops.len());
-        for ((last, net), hop) in model {
+        for ((last, net), (hop, _)) in model {
             let prefix: ipnet::IpNet = format!("{net}.0.0.0/{}", 8 + net % 3).parse().unwrap();
-            let found = table.exactly(prefix).iter().find(|r| {
+            let of = |r: &&crate::table::Route| {
                 table.peer(r.peer).unwrap().address == IpAddr::from([192, 0, 2, last])
-            });
-            prop_assert_eq!(found.unwrap().attributes.next_hop, Some(IpAddr::from([192, 0, 2, hop])));
+            };
+            let found: Vec<_> = table.exactly(prefix).iter().filter(of).collect();
+            prop_assert_eq!(found.len(), 1);
+            prop_assert_eq!(found[0].attributes.next_hop, Some(IpAddr::from([192, 0, 2, hop])));
         }
     }
 
