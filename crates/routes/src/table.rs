@@ -125,7 +125,8 @@ impl Table {
     /// # Errors
     /// If the table has as many peers as it may have.
     pub fn add_peer(&mut self, router: &str, address: IpAddr, asn: u32) -> Result<PeerId, Full> {
-        let peer = Some(Peer { router: router.to_owned(), address, asn, routes: 0, replaces: None });
+        let peer =
+            Some(Peer { router: router.to_owned(), address, asn, routes: 0, replaces: None });
         if let Some(free) = self.peers.iter().position(Option::is_none) {
             self.peers[free] = peer;
             return Ok(PeerId(free as u32));

@@ -85,6 +85,13 @@ fn inputs(args: &FlowsArgs) -> Result<Inputs, Failure> {
     let prefixes = input::prefixes(&args.prefixes, &text(&args.prefixes)?, &topology)?;
     let exporters =
         input::exporters(&args.exporters, &text(&args.exporters)?, &providers, &topology)?;
+    if let Some((exporter, index)) = exporters.shared() {
+        let message = format!(
+            "interface {index} of {exporter} has no provider: only `forebay plan serve` with \
+             [routes] finds it by the sources of flows"
+        );
+        return Err(wrong(&args.exporters, message).into());
+    }
     Ok(Inputs { topology, providers, prefixes, exporters })
 }
 

@@ -3,7 +3,7 @@
 
 mod sflow;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use ipnet::IpNet;
@@ -11,15 +11,16 @@ use ipnet::IpNet;
 use crate::flows::count::{Counted, Counts, Reason};
 use crate::flows::decoder::{Decoded, Decoder, Undecoded, netflow5};
 use crate::flows::drops::Drops;
-use crate::flows::lookup::Lookup;
 use crate::flows::losses::Losses;
 use crate::flows::message::{self, Header, Message, NoMessage, Version};
 use crate::flows::record::Fields;
 use crate::flows::sampling::Samplers;
 use crate::flows::tally::{Sum, Tally};
 use crate::flows::time::Window;
+use crate::flows::users::{Destinations, RouteUsers};
 use crate::input::{Exporter, Exporters, Place, Users};
-use crate::topology::RouterId;
+use crate::network::Provider;
+use crate::topology::{RouterId, Topology};
 
 /// The most observation domains of all exporters.
 pub const MOST_DOMAINS: usize = 4096;
@@ -94,10 +95,11 @@ pub struct Measured {
 #[derive(Debug)]
 pub struct Collector {
     pub(crate) table: Exporters,
-    lookup: Lookup,
-    /// For each prefix the index of its sum, and for each index the router.
-    keys: Vec<u32>,
+    destinations: Destinations,
+    /// The router of each sum.
     routers: Vec<RouterId>,
+    /// The place of each provider's entry at a router, by the AS of a flow's source.
+    by_source: BTreeMap<(RouterId, u32), u32>,
     tally: Option<Tally>,
     domains: BTreeMap<DomainKey, Domain>,
     samplers: BTreeMap<DomainKey, Samplers>,
@@ -111,26 +113,50 @@ pub struct Collector {
 impl Collector {
     /// Creates a collector for the exporters of `table`, without sums.
     pub fn new(table: Exporters, prefixes: &BTreeMap<IpNet, Users>, grain: Grain) -> Self {
-        let (mut keys, mut routers) = (Vec::new(), Vec::new());
-        let mut numbers: BTreeMap<RouterId, u32> = BTreeMap::new();
-        for users in prefixes.values() {
-            let new = routers.len() as u32;
-            let key = match grain {
-                Grain::Prefix => new,
-                Grain::Router => *numbers.entry(users.router).or_insert(new),
+        let (destinations, routers) = Destinations::of_prefixes(prefixes, grain);
+        Self::with(table, destinations, routers)
+    }
+
+    /// Creates a collector that finds the router of a flow in `routes` as they are when the flow
+    /// comes, and at interfaces of several providers the provider by the AS of the flow's source.
+    /// `asns` has the index of the provider in `providers` that each AS belongs to.
+    pub fn with_routes(
+        mut table: Exporters,
+        routes: RouteUsers,
+        providers: &[Provider],
+        asns: &BTreeMap<u32, u32>,
+        topology: &Topology,
+    ) -> Self {
+        let shared = table.exporters.iter().flat_map(|e| e.shared.values().copied());
+        let shared: BTreeSet<RouterId> = shared.collect();
+        let mut known: BTreeMap<Place, u32> = table.places.iter().copied().zip(0..).collect();
+        let mut by_source = BTreeMap::new();
+        for (asn, provider) in asns {
+            let Some(entries) = providers.get(*provider as usize).map(|p| &p.entries) else {
+                continue;
             };
-            if key == new {
-                routers.push(users.router);
+            for (entry, at) in entries.iter().zip(0..).filter(|(e, _)| shared.contains(&e.router)) {
+                let place = Place { provider: *provider, entry: at };
+                let number = *known.entry(place).or_insert_with(|| {
+                    table.places.push(place);
+                    table.places.len() as u32 - 1
+                });
+                by_source.insert((entry.router, *asn), number);
             }
-            keys.push(key);
         }
-        let lookup = Lookup::new(prefixes.keys().zip(0..));
+        let routers = (0..topology.routers().len() as u32).map(RouterId).collect();
+        let mut collector = Self::with(table, Destinations::Routes(routes), routers);
+        collector.by_source = by_source;
+        collector
+    }
+
+    fn with(table: Exporters, destinations: Destinations, routers: Vec<RouterId>) -> Self {
         let heard = vec![Heard::default(); table.exporters.len()];
         Self {
             table,
-            lookup,
-            keys,
+            destinations,
             routers,
+            by_source: BTreeMap::new(),
             tally: None,
             domains: BTreeMap::new(),
             samplers: BTreeMap::new(),
@@ -455,19 +481,29 @@ impl Collector {
         }
         // A flow without an interface counts as interface 0, which no interface has.
         let index = flow.interface().unwrap_or(0);
-        let Some(place) = exporter.interfaces.get(&index) else {
-            named(&mut self.interfaces, (key.0, index), sum.octets);
-            return counts.add(Reason::Interface, sum.octets);
+        let place = match (exporter.interfaces.get(&index), exporter.shared.get(&index)) {
+            (Some(place), _) => *place,
+            (None, Some(router)) => {
+                let origin = flow.source().and_then(|s| self.destinations.origin(s.to_canonical()));
+                let place = origin.and_then(|asn| self.by_source.get(&(*router, asn)));
+                match place {
+                    Some(place) => *place,
+                    None => return counts.add(Reason::Source, sum.octets),
+                }
+            }
+            (None, None) => {
+                named(&mut self.interfaces, (key.0, index), sum.octets);
+                return counts.add(Reason::Interface, sum.octets);
+            }
         };
-        let Some(prefix) = self.lookup.longest(destination.to_canonical()) else {
+        let Some(to) = self.destinations.sum_of(destination.to_canonical()) else {
             return counts.add(Reason::Prefix, sum.octets);
         };
         let Some(span) = flow.span(header, initialised) else {
             return counts.add(Reason::Times, sum.octets);
         };
         let Some(tally) = &mut self.tally else { return };
-        let to = self.keys[prefix as usize];
-        let added = tally.add((*place, to), sum, span);
+        let added = tally.add((place, to), sum, span);
         heard.octets += added.within;
         if added.full > 0.0 {
             counts.add(Reason::Full, added.full);

@@ -18,6 +18,9 @@ pub enum Reason {
     Template,
     /// The flow came in at an interface of no provider.
     Interface,
+    /// The flow came in at an interface of several providers, and its source is of none that has an
+    /// entry there.
+    Source,
     /// The destination of the flow is in no prefix.
     Prefix,
     /// The flow was counted as it left the router.
@@ -40,13 +43,14 @@ pub enum Reason {
 
 impl Reason {
     /// All reasons, in the order of their counts.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Exporter,
         Self::Version,
         Self::Malformed,
         Self::Domain,
         Self::Template,
         Self::Interface,
+        Self::Source,
         Self::Prefix,
         Self::Leaving,
         Self::Incomplete,
@@ -67,6 +71,7 @@ impl Reason {
             Self::Domain => "domain",
             Self::Template => "template",
             Self::Interface => "interface",
+            Self::Source => "source",
             Self::Prefix => "prefix",
             Self::Leaving => "leaving",
             Self::Incomplete => "incomplete",
@@ -88,6 +93,7 @@ impl Reason {
             Self::Domain => "messages of observation domains beyond the limit",
             Self::Template => "sets whose template has not come",
             Self::Interface => "flows that came in at an interface of no provider",
+            Self::Source => "flows at interfaces of several providers, from no provider's AS",
             Self::Prefix => "flows to addresses in no prefix",
             Self::Leaving => "flows counted as they left the router",
             Self::Incomplete => "flows without octets or a destination",
@@ -144,6 +150,6 @@ mod tests {
             let json = serde_json::to_string(&reason).unwrap();
             assert_eq!(json, format!("\"{}\"", reason.name()));
         }
-        assert_eq!(counts.of(Reason::Times), Counted { times: 1, octets: 9.0 });
+        assert_eq!(counts.of(Reason::Times), Counted { times: 1, octets: 10.0 });
     }
 }

@@ -356,6 +356,7 @@ pub fn netflow5(message: &[u8]) -> Vec<Fields> {
                 fields.take(number, octets);
             }
         };
+        take(8, 0..4);
         take(12, 4..8);
         take(INGRESS, 12..14);
         take(2, 16..20);

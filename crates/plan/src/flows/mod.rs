@@ -37,7 +37,9 @@ pub mod sampling_fields;
 pub mod sflow;
 pub mod tally;
 pub mod time;
+mod users;
 
 pub use collector::{Collector, Grain};
 pub use count::{Counted, Reason};
 pub use report::Report;
+pub use users::RouteUsers;

@@ -29,6 +29,8 @@ pub struct Fields {
     physical: Option<u32>,
     /// The destination addresses (12, 28), then the prefixes (45, 169).
     destinations: [Option<IpAddr>; 4],
+    /// The source addresses (8, 27), then the prefixes (44, 170).
+    sources: [Option<IpAddr>; 4],
     /// The direction (61): 1 for packets that were counted as they left the router.
     direction: Option<u64>,
     /// The elements that describe sampling.
@@ -76,6 +78,10 @@ impl Fields {
             28 => first(&mut self.destinations[1], octets.address().filter(IpAddr::is_ipv6)),
             45 => first(&mut self.destinations[2], octets.prefix(4)),
             169 => first(&mut self.destinations[3], octets.prefix(6)),
+            8 => first(&mut self.sources[0], octets.address().filter(IpAddr::is_ipv4)),
+            27 => first(&mut self.sources[1], octets.address().filter(IpAddr::is_ipv6)),
+            44 => first(&mut self.sources[2], octets.prefix(4)),
+            170 => first(&mut self.sources[3], octets.prefix(6)),
             48 | 302 => first(&mut self.selector, value),
             61 => first(&mut self.direction, value),
             22 => first(&mut self.uptimes[0], small),
@@ -104,9 +110,12 @@ impl Fields {
     ///
     /// Templates for both families have zeros in the family that the flow is not of.
     pub fn destination(&self) -> Option<IpAddr> {
-        let mut given = self.destinations.iter().flatten();
-        let specified = given.clone().find(|address| !address.is_unspecified());
-        specified.or_else(|| given.next()).copied()
+        specified(&self.destinations)
+    }
+
+    /// Returns the source: an address, else its prefix.
+    pub fn source(&self) -> Option<IpAddr> {
+        specified(&self.sources)
     }
 
     /// Whether the packets were counted as they left the router.
@@ -143,6 +152,13 @@ impl Fields {
         };
         (start <= end).then_some(Span { start, end })
     }
+}
+
+/// Returns the first address that is not zero, else the first one.
+fn specified(addresses: &[Option<IpAddr>; 4]) -> Option<IpAddr> {
+    let mut given = addresses.iter().flatten();
+    let specified = given.clone().find(|address| !address.is_unspecified());
+    specified.or_else(|| given.next()).copied()
 }
 
 #[cfg(test)]
@@ -223,6 +239,17 @@ mod tests {
         assert_eq!(of(&[(12, &[0; 4]), (45, &[192, 0, 2, 0])]).unwrap(), "192.0.2.0");
         assert_eq!(of(&[(28, &[0; 16]), (12, &[0; 4])]).unwrap(), "0.0.0.0");
         assert_eq!(of(&[]), None);
+    }
+
+    #[test]
+    fn sources_are_read_as_destinations_are() {
+        let of = |elements: &[(u16, &[u8])]| fields(elements).source().map(|a| a.to_string());
+        let six: &[u8] = &[0x20, 1, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9];
+        assert_eq!(of(&[(27, six), (8, &[0; 4])]).unwrap(), "2001:db8::9");
+        assert_eq!(of(&[(27, &[0; 16]), (8, &[192, 0, 2, 7])]).unwrap(), "192.0.2.7");
+        assert_eq!(of(&[(44, &[192, 0, 2, 0])]).unwrap(), "192.0.2.0");
+        assert_eq!(of(&[(170, six)]).unwrap(), "2001:db8::9");
+        assert_eq!(of(&[(12, &[192, 0, 2, 7])]), None);
     }
 
     #[test]

@@ -194,11 +194,12 @@ fn sample_of(mut xdr: Xdr<'_>, expanded: bool) -> Result<Sample, &'static str> {
     Ok(Sample { place, sequence, source, drops, flow })
 }
 
-/// The octets and the destination of a sampled packet.
+/// The octets and the addresses of a sampled packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Packet {
     /// The octets of the IP packet, with its headers.
     octets: u64,
+    source: IpAddr,
     destination: IpAddr,
 }
 
@@ -214,10 +215,11 @@ fn header_record(mut xdr: Xdr<'_>) -> Result<Option<Packet>, &'static str> {
 fn ip_record(mut xdr: Xdr<'_>, address: usize) -> Result<Packet, &'static str> {
     let octets = u64::from(xdr.word().ok_or(FIXED)?);
     let _protocol = xdr.word().ok_or(FIXED)?;
-    let _source = xdr.take(address).ok_or(FIXED)?;
-    let destination = xdr.take(address).and_then(Octets::from_slice);
-    let destination = destination.and_then(|octets| octets.address()).ok_or(FIXED)?;
-    Ok(Packet { octets, destination })
+    let mut take = || {
+        let octets = xdr.take(address).and_then(Octets::from_slice);
+        octets.and_then(|octets| octets.address()).ok_or(FIXED)
+    };
+    Ok(Packet { octets, source: take()?, destination: take()? })
 }
 
 /// Returns the record of a packet, by the numbers of elements that say the same in IPFIX.
@@ -230,9 +232,11 @@ fn fields(packet: Packet, rate: u32, input: Option<u32>, leaving: bool) -> Field
     };
     take(1, &packet.octets.to_be_bytes());
     take(2, &[1]);
-    match packet.destination {
-        IpAddr::V4(address) => take(12, &address.octets()),
-        IpAddr::V6(address) => take(28, &address.octets()),
+    for (address, v4, v6) in [(packet.source, 8, 27), (packet.destination, 12, 28)] {
+        match address {
+            IpAddr::V4(address) => take(v4, &address.octets()),
+            IpAddr::V6(address) => take(v6, &address.octets()),
+        }
     }
     if let Some(input) = input {
         take(10, &input.to_be_bytes());

@@ -40,7 +40,8 @@ struct ExporterTable {
 #[serde(deny_unknown_fields)]
 struct InterfaceTable {
     index: Spanned<u32>,
-    provider: Spanned<String>,
+    /// The provider; without it the AS of a flow's source tells.
+    provider: Option<Spanned<String>>,
     router: Option<Spanned<String>>,
 }
 
@@ -65,6 +66,9 @@ pub struct Exporter {
     /// The interfaces to providers, by the index in the records; the value is an index into
     /// [`Exporters::places`].
     pub interfaces: BTreeMap<u32, u32>,
+    /// The interfaces through which several providers send, such as those to a transit network,
+    /// with their routers. The AS of a flow's source tells the provider.
+    pub shared: BTreeMap<u32, RouterId>,
 }
 
 /// All exporters of a file.
@@ -78,6 +82,12 @@ pub struct Exporters {
 }
 
 impl Exporters {
+    /// Returns an interface without a provider, with the address of its exporter, if there is any.
+    pub fn shared(&self) -> Option<(IpAddr, u32)> {
+        let mut all = self.exporters.iter();
+        all.find_map(|e| e.shared.keys().next().map(|index| (e.address, *index)))
+    }
+
     /// Returns the index of the exporter with this address.
     pub fn number(&self, address: IpAddr) -> Option<u32> {
         self.numbers.get(&address.to_canonical()).copied()
@@ -135,7 +145,7 @@ pub fn exporters(
             }
             sampling => sampling.as_ref().map(|n| *n.get_ref()),
         };
-        let mut own = BTreeMap::new();
+        let (mut own, mut shared) = (BTreeMap::new(), BTreeMap::new());
         for interface in &table.interface {
             let interface = interface.get_ref();
             interfaces += 1;
@@ -146,18 +156,29 @@ pub fn exporters(
                 return Err(source.error_at(interface.index.span(), "exporter.interface", message));
             }
             let router = interface.router.as_ref().or(table.router.as_ref());
-            let place = names.place(&interface.provider, router)?;
+            let twice = |source: &Source| {
+                let key = "exporter.interface.index";
+                source.error_at(interface.index.span(), key, "occurs twice")
+            };
+            let index = *interface.index.get_ref();
+            let Some(provider) = &interface.provider else {
+                let at = names.router(router, interface.index.span())?;
+                if own.contains_key(&index) || shared.insert(index, at).is_some() {
+                    return Err(twice(&source));
+                }
+                continue;
+            };
+            let place = names.place(provider, router)?;
             let number = *known.entry(place).or_insert_with(|| {
                 out.places.push(place);
                 out.places.len() as u32 - 1
             });
-            if own.insert(*interface.index.get_ref(), number).is_some() {
-                let key = "exporter.interface.index";
-                return Err(source.error_at(interface.index.span(), key, "occurs twice"));
+            if shared.contains_key(&index) || own.insert(index, number).is_some() {
+                return Err(twice(&source));
             }
         }
         let optional = table.optional;
-        out.exporters.push(Exporter { address, sampling, optional, interfaces: own });
+        out.exporters.push(Exporter { address, sampling, optional, interfaces: own, shared });
     }
     Ok(out)
 }
@@ -170,6 +191,24 @@ struct Names<'a> {
 }
 
 impl Names<'_> {
+    /// Returns the router of an interface without a provider.
+    fn router(
+        &self,
+        router: Option<&Spanned<String>>,
+        interface: std::ops::Range<usize>,
+    ) -> Result<RouterId, ConfigError> {
+        let Some(router) = router else {
+            let message = "has no provider: write its `provider`, or the `router` at which the \
+                           providers have entries";
+            return Err(self.source.error_at(interface, "exporter.interface.index", message));
+        };
+        let name = router.get_ref();
+        self.routers.get(&name[..]).copied().ok_or_else(|| {
+            let message = unknown_router(name, self.topology);
+            self.source.error_at(router.span(), "exporter.router", message)
+        })
+    }
+
     fn place(
         &self,
         provider: &Spanned<String>,
@@ -246,6 +285,16 @@ mod tests {
     }
 
     #[test]
+    fn interfaces_of_several_providers_are_apart() {
+        let text = "[[exporter]]\naddress = \"192.0.2.1\"\nrouter = \"A\"\n\
+                    interface = [{ index = 7, provider = \"x\" }, { index = 8, router = \"B\" }]\n";
+        let table = parse(text).unwrap();
+        assert_eq!(table.exporters[0].interfaces, [(7, 0)].into());
+        assert_eq!(table.exporters[0].shared, [(8, RouterId(1))].into());
+        assert_eq!(table.shared(), Some(("192.0.2.1".parse().unwrap(), 8)));
+    }
+
+    #[test]
     fn errors_name_line_and_key() {
         let one = |inside: &str| format!("[[exporter]]\naddress = \"192.0.2.1\"\n{inside}\n");
         let cases = [
@@ -276,6 +325,20 @@ mod tests {
                     "interface = [{ index = 1, provider = \"y\" },\n{ index = 1, provider = \"y\" }]",
                 ),
                 "4: exporter.interface.index: occurs twice",
+            ),
+            (
+                one("interface = [{ index = 1 }]"),
+                "3: exporter.interface.index: has no provider: write its `provider`, or the `router`",
+            ),
+            (
+                one("router = \"Q\"\ninterface = [{ index = 1 }]"),
+                "3: exporter.router: the topology has no router \"Q\"",
+            ),
+            (
+                one(
+                    "router = \"B\"\ninterface = [{ index = 1 },\n{ index = 1, provider = \"y\" }]",
+                ),
+                "5: exporter.interface.index: occurs twice",
             ),
             (one("x = 1"), "3: exporter.x: unknown field"),
         ];

@@ -64,6 +64,7 @@ mod tests {
             masses: vec![vec![3.0, 1.0]],
             profiles: Vec::new(),
             asn: None,
+            asns: Default::default(),
         };
         let rates: Vec<_> = gravity(Rate::from_bps(1200), &file, &topology)
             .iter()

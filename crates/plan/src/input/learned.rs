@@ -30,7 +30,7 @@ pub fn learned(table: &Table, next_hops: &BTreeMap<IpAddr, RouterId>) -> Learned
     for (prefix, routes) in table.iter() {
         let Some(route) = best(routes) else { continue };
         let next_hop = route.attributes.next_hop;
-        match next_hop.and_then(|hop| next_hops.get(&hop)) {
+        match next_hop.and_then(|hop| next_hops.get(&hop.to_canonical())) {
             None => *learned.unknown.entry(next_hop).or_default() += 1,
             Some(_) if learned.prefixes.len() == MOST_DEMANDS => learned.left_out += 1,
             Some(router) => {

@@ -45,7 +45,7 @@ pub fn next_hops(
         if found.len() == MOST_DEMANDS {
             return fail(format!("there are more than {MOST_DEMANDS} next hops"));
         }
-        if found.insert(address, *router).is_some() {
+        if found.insert(address.to_canonical(), *router).is_some() {
             return fail(format!("{address} occurs twice: write it with one router only"));
         }
     }

@@ -29,6 +29,9 @@ struct ProviderTable {
     /// The provider's share of all traffic, for the gravity model.
     size: Option<Spanned<f64>>,
     accepts: Option<AcceptsTable>,
+    /// The provider's ASes, by which its traffic is known at interfaces of several providers.
+    #[serde(default)]
+    asns: Vec<Spanned<u32>>,
     entry: Vec<Spanned<EntryTable>>,
 }
 
@@ -133,8 +136,12 @@ pub struct ProviderFile {
     pub profiles: Vec<Profile>,
     /// The ISP's own AS number, if the file has it.
     pub asn: Option<u32>,
+    /// The index of the provider that each AS belongs to.
+    pub asns: BTreeMap<u32, u32>,
 }
 
+/// The most AS numbers of all providers together.
+const MOST_ASNS: usize = 10_000;
 /// The range of `weight`, `size` and `share`, narrow enough for sums and ratios of floating-point
 /// numbers.
 const PLAUSIBLE: std::ops::RangeInclusive<f64> = 1e-3..=1e6;
@@ -164,8 +171,13 @@ pub fn providers(
         }
         asn => asn.map(Spanned::into_inner),
     };
-    let mut out =
-        ProviderFile { providers: Vec::new(), masses: Vec::new(), profiles: Vec::new(), asn };
+    let mut out = ProviderFile {
+        providers: Vec::new(),
+        masses: Vec::new(),
+        profiles: Vec::new(),
+        asn,
+        asns: BTreeMap::new(),
+    };
     // A session is with one neighbour, at one router.
     let (mut sessions, mut speakers) = (BTreeSet::new(), BTreeSet::new());
     let mut names = BTreeMap::new();
@@ -185,6 +197,18 @@ pub fn providers(
         if table.entry.is_empty() || table.entry.len() > MOST_ENTRIES {
             let message = format!("write 1 to {MOST_ENTRIES} [[provider.entry]]");
             return Err(source.error_at(span, "provider.entry", message));
+        }
+        for number in &table.asns {
+            let fail = |message| Err(source.error_at(number.span(), "provider.asns", message));
+            if *number.get_ref() == 0 || Some(*number.get_ref()) == out.asn {
+                return fail("write an AS number of the provider");
+            }
+            if out.asns.len() == MOST_ASNS {
+                return fail("is beyond the limit of 10 000 AS numbers of all providers");
+            }
+            if out.asns.insert(*number.get_ref(), out.providers.len() as u32).is_some() {
+                return fail("occurs twice: an AS belongs to one provider");
+            }
         }
         let (mut entries, mut shares, mut taken) = (Vec::new(), Vec::new(), BTreeSet::new());
         let accepts = match table.accepts {
@@ -312,6 +336,23 @@ mod tests {
         let routers = ["A", "B", "C#1", "C#2"].map(router).to_vec();
         let topology = Topology::new(String::new(), routers, Vec::new(), Vec::new());
         providers("p.toml".as_ref(), text, &topology).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn ases_belong_to_one_provider() {
+        let one = |name: &str, asns: &str| {
+            format!(
+                "[[provider]]\nname = \"{name}\"\nasns = {asns}\nentry = [{{ router = \"A\" }}]\n"
+            )
+        };
+        let file = parse(&(one("x", "[64510, 64511]") + &one("y", "[64520]"))).unwrap();
+        assert_eq!(file.asns, [(64510, 0), (64511, 0), (64520, 1)].into());
+        let twice = parse(&(one("x", "[64510]") + &one("y", "[64510]"))).unwrap_err();
+        assert_eq!(twice, "p.toml:7: provider.asns: occurs twice: an AS belongs to one provider");
+        for asns in ["[0]", "[64500]"] {
+            let error = parse(&format!("asn = 64500\n{}", one("x", asns))).unwrap_err();
+            assert_eq!(error, "p.toml:4: provider.asns: write an AS number of the provider");
+        }
     }
 
     #[test]

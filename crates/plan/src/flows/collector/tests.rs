@@ -101,6 +101,77 @@ fn rates_by_entry_and_router() {
     assert!(collector.demands(window()).iter().all(|m| m.error == 0.0), "nothing was sampled");
 }
 
+/// Returns a table with 10/8 behind A, 10.1/16 behind B, 10.2/16 at an unknown next hop, and the
+/// sources 198.51.100/24 of AS 64510 and 2001:db8:5::/48 of AS 64520.
+fn route_users() -> RouteUsers {
+    let mut table = forebay_routes::table::Table::new(Default::default());
+    let peer = table.add_peer("r", EXPORTER, 64500).unwrap();
+    for (prefix, hop, origin) in [
+        ("10.0.0.0/8", 1, 64501),
+        ("10.1.0.0/16", 2, 64502),
+        ("10.2.0.0/16", 9, 64503),
+        ("198.51.100.0/24", 9, 64510),
+        ("2001:db8:5::/48", 9, 64520),
+    ] {
+        let attributes = table.share(forebay_routes::attributes::Attributes {
+            path: [64500, origin].into(),
+            next_hop: Some([192, 0, 2, hop].into()),
+            ..Default::default()
+        });
+        table.announce(peer, prefix.parse().unwrap(), 0, &attributes);
+    }
+    let hops = [([192, 0, 2, 1].into(), RouterId(0)), ([192, 0, 2, 2].into(), RouterId(1))];
+    RouteUsers {
+        table: std::sync::Arc::new(std::sync::RwLock::new(table)),
+        next_hops: std::sync::Arc::new(hops.into()),
+    }
+}
+
+#[test]
+fn routes_tell_the_router_and_the_source_the_provider() {
+    let shared = "interface = [{ index = 1, provider = \"x\" }, { index = 7 }]\n";
+    let exporter = format!("[[exporter]]\naddress = \"192.0.2.1\"\nrouter = \"A\"\n{shared}");
+    let Setting { topology, providers, .. } = setting("");
+    let table = input::exporters("e".as_ref(), &exporter, &providers, &topology).unwrap();
+    assert_eq!(table.shared(), Some((EXPORTER, 7)));
+    let routes = route_users();
+    let live = std::sync::Arc::clone(&routes.table);
+    let asns = [(64510, 1), (64520, 0)].into();
+    let mut collector = Collector::with_routes(table, routes, &providers, &asns, &topology);
+    collector.begin(MILLIS - 100_000, 100_000, 1);
+    // Octets, interface, both destinations and both sources.
+    let fields = [(1, 4), (10, 4), (12, 4), (28, 16), (8, 4), (27, 16)];
+    let template = encode::template(256, &fields);
+    let record = |input: u32, to: [u8; 4], from: [u8; 4], from_v6: [u8; 16]| {
+        let parts: [&[u8]; 6] =
+            [&12_500_u32.to_be_bytes(), &input.to_be_bytes(), &to, &[0; 16], &from, &from_v6];
+        parts.concat()
+    };
+    let (six, none) = ([0x20, 1, 0xd, 0xb8, 0, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1], [0; 16]);
+    let records = [
+        record(1, [10, 1, 0, 1], [203, 0, 113, 1], none),
+        record(7, [10, 9, 0, 1], [198, 51, 100, 7], none),
+        record(7, [10, 1, 0, 1], [0; 4], six),
+        record(7, [10, 1, 0, 1], [203, 0, 113, 1], none),
+        record(7, [10, 2, 0, 1], [198, 51, 100, 7], none),
+        record(8, [10, 1, 0, 1], [198, 51, 100, 7], none),
+    ];
+    // Records without times are at their export.
+    let message = encode::ipfix(NOW - 10, 0, 0, &[template, encode::data(256, &records)]);
+    assert_eq!(take(&mut collector, &message), []);
+    // x comes in at A by its own interface and by the shared one, y by the shared one.
+    assert_eq!(rates(&collector), [(0, 0, 1, 2000.0), (1, 0, 0, 1000.0)]);
+    for reason in [Reason::Source, Reason::Prefix, Reason::Interface] {
+        assert_eq!(collector.counted(reason), Counted { times: 1, octets: 12_500.0 }, "{reason:?}");
+    }
+    // A route that goes takes effect with the next flow.
+    let peer = live.read().unwrap().peers().next().unwrap().0;
+    live.write().unwrap().withdraw(peer, "10.1.0.0/16".parse().unwrap(), 0);
+    let again = encode::ipfix(NOW - 10, 6, 0, &[encode::data(256, &records[..1])]);
+    take(&mut collector, &again);
+    assert_eq!(rates(&collector)[..2], [(0, 0, 0, 1000.0), (0, 0, 1, 2000.0)]);
+}
+
 #[test]
 fn sums_by_router_and_by_prefix_agree() {
     let Setting { prefixes, exporters, .. } = setting("");

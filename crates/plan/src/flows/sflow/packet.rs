@@ -28,21 +28,27 @@ pub(super) fn find(protocol: u32, header: &[u8], frame: u64) -> Option<Packet> {
         _ => return None,
     };
     let packet = header.get(at..)?;
-    let (length, destination): (u64, IpAddr) = match packet.first()? >> 4 {
+    let (length, source, destination): (u64, IpAddr, IpAddr) = match packet.first()? >> 4 {
         4 => {
-            let address: &[u8; 4] = packet.get(16..)?.first_chunk()?;
-            (u16_at(packet, 2)?.into(), Ipv4Addr::from(*address).into())
+            let address = |at: usize| -> Option<IpAddr> {
+                let octets: &[u8; 4] = packet.get(at..)?.first_chunk()?;
+                Some(Ipv4Addr::from(*octets).into())
+            };
+            (u16_at(packet, 2)?.into(), address(12)?, address(16)?)
         }
         6 => {
-            let address: &[u8; 16] = packet.get(24..)?.first_chunk()?;
+            let address = |at: usize| -> Option<IpAddr> {
+                let octets: &[u8; 16] = packet.get(at..)?.first_chunk()?;
+                Some(Ipv6Addr::from(*octets).into())
+            };
             let payload = u64::from(u16_at(packet, 4)?);
             let length = if payload > 0 { payload + IPV6_HEADER } else { 0 };
-            (length, Ipv6Addr::from(*address).into())
+            (length, address(8)?, address(24)?)
         }
         _ => return None,
     };
     // The length is 0 in packets that are larger than its field, such as jumbograms (RFC 2675) and
     // those before segmentation offload.
     let octets = if length > 0 { length } else { frame.saturating_sub(at as u64) };
-    Some(Packet { octets, destination })
+    Some(Packet { octets, source, destination })
 }
