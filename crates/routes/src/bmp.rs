@@ -140,8 +140,16 @@ impl Session {
     /// the router, connected again, announces or withdraws them.
     pub fn cut(&mut self, table: &mut Table) {
         for (key, up) in std::mem::take(&mut self.peers) {
-            if let Some(older) = self.stale.insert(key, up.id) {
-                table.remove_peer(older);
+            match self.stale.get(&key) {
+                // The peer has not yet announced again what it had before.
+                Some(older) if !up.is_loaded() => table.give_back(up.id, *older),
+                Some(older) => {
+                    table.remove_peer(*older);
+                    self.stale.insert(key, up.id);
+                }
+                None => {
+                    self.stale.insert(key, up.id);
+                }
             }
         }
         self.buffer = Vec::new();

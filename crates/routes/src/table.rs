@@ -146,6 +146,18 @@ impl Table {
         }
     }
 
+    /// Removes `new`, which replaces `old`, and gives its routes to `old`.
+    pub fn give_back(&mut self, new: PeerId, old: PeerId) {
+        if new == old || self.peer(old).is_none() {
+            return;
+        }
+        let Some(peer) = self.peers.get_mut(new.0 as usize).and_then(Option::take) else { return };
+        for routes in self.v4.iter_mut().map(|(_, r)| r).chain(self.v6.iter_mut().map(|(_, r)| r)) {
+            routes.iter_mut().filter(|r| r.peer == new).for_each(|r| r.peer = old);
+        }
+        self.count(old, isize::try_from(peer.routes).unwrap_or(isize::MAX));
+    }
+
     /// Removes a peer and withdraws all its routes.
     pub fn remove_peer(&mut self, id: PeerId) {
         let Some(peer) = self.peers.get_mut(id.0 as usize).and_then(Option::take) else { return };

@@ -7,7 +7,7 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use forebay_plan::flows::collector::Trouble;
@@ -19,6 +19,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use crate::clock;
 use crate::config::Flows;
 use crate::inputs::Fixed;
+use crate::learn::{Learning, NotLearned};
 
 /// The socket buffer that is requested: a second of 10 000 full datagrams, in bytes.
 const BUFFER: usize = 16 << 20;
@@ -32,9 +33,12 @@ const BINS: i64 = 60;
 pub enum NotMeasured {
     /// The window began before the collection.
     #[error(
-        "flow records were collected for {0} s, but the window and its delay are {1} s: wait until then"
+        "flow records and routes were collected for {0} s, but the window and its delay are {1} s: wait until then"
     )]
     Early(i64, i64),
+    /// Routes are missing, so flows of some users are not known to be theirs.
+    #[error(transparent)]
+    NotLearned(#[from] NotLearned),
     /// An exporter is silent, so demands would be too low.
     #[error(
         "{first} sent no flow records in the whole window ({all} exporters did not), so demands \
@@ -52,6 +56,7 @@ pub enum NotMeasured {
 #[derive(Debug)]
 pub struct Collecting {
     collector: Mutex<Collector>,
+    learning: Option<Arc<Learning>>,
     started: i64,
     /// The times of this struct are in milliseconds.
     width: i64,
@@ -60,17 +65,33 @@ pub struct Collecting {
 }
 
 impl Collecting {
-    /// Starts collecting at `now`, if `fixed` has exporters.
-    pub(crate) fn new(flows: &Flows, fixed: &Fixed, now: i64) -> Option<Self> {
+    /// Starts collecting at `now`, if `fixed` has exporters. With `learning`, its routes tell where
+    /// flows leave the network.
+    pub(crate) fn new(
+        flows: &Flows,
+        fixed: &Fixed,
+        learning: Option<Arc<Learning>>,
+        now: i64,
+    ) -> Option<Self> {
         let table = fixed.exporters.clone()?;
         let millis = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
         let (window, delay) = (millis(flows.window), millis(flows.delay));
         let width = (window / BINS).max(1);
-        let mut collector = Collector::new(table, &fixed.prefixes, Grain::Router);
+        let mut collector = match &learning {
+            Some(learning) => Collector::with_routes(
+                table,
+                learning.users(),
+                &fixed.file.providers,
+                &fixed.file.asns,
+                &fixed.topology,
+            ),
+            None => Collector::new(table, &fixed.prefixes, Grain::Router),
+        };
         // The bins reach back to the start of the oldest window, and one is for the present.
         let bins = (window + delay) / width + 3;
         collector.begin(now - (bins - 1) * width, width, usize::try_from(bins).unwrap_or(1));
-        Some(Self { collector: Mutex::new(collector), started: now, width, window, delay })
+        let collector = Mutex::new(collector);
+        Some(Self { collector, learning, started: now, width, window, delay })
     }
 
     fn collector(&self) -> MutexGuard<'_, Collector> {
@@ -101,9 +122,14 @@ impl Collecting {
         let mut collector = self.collector();
         collector.advance(now + self.width);
         let window = collector.last(now - self.delay, self.window);
-        if window.begin < self.started {
+        let mut started = self.started;
+        if let Some(learning) = &self.learning {
+            // Flows that came before the routes were counted for no users.
+            started = started.max(i64::try_from(learning.ready()?).unwrap_or(i64::MAX));
+        }
+        if window.begin < started {
             let whole = (self.window + self.delay + self.width) / 1000;
-            return Err(NotMeasured::Early((now - self.started) / 1000, whole));
+            return Err(NotMeasured::Early((now - started) / 1000, whole));
         }
         let silent = collector.silent(window.begin);
         if let Some(first) = silent.first() {
@@ -189,7 +215,8 @@ mod tests {
         let text = "[[exporter]]\naddress = \"192.0.2.1\"\ninterface = [{ index = 1, provider = \"video\" }]\n\
                     [[exporter]]\naddress = \"192.0.2.2\"\n";
         let exporters = input::exporters("e".as_ref(), text, &file.providers, &topology).unwrap();
-        Fixed { topology, file, prefixes, exporters: Some(exporters) }
+        let prefixes = Arc::new(prefixes);
+        Fixed { topology, file, prefixes, next_hops: None, exporters: Some(exporters) }
     }
 
     /// Returns an IPFIX message with a flow of this many octets; times are seconds since 1970.
@@ -212,7 +239,7 @@ mod tests {
         let fixed = fixed();
         let (window, delay) = (Duration::from_secs(60), Duration::from_secs(30));
         let flows = Flows { listen: Vec::new(), window, delay };
-        let collecting = Collecting::new(&flows, &fixed, BEGIN).unwrap();
+        let collecting = Collecting::new(&flows, &fixed, None, BEGIN).unwrap();
         assert_eq!(collecting.first(), Duration::from_secs(91));
         let at = |seconds: i64| BEGIN + seconds * 1000;
         assert_eq!(collecting.demands(at(50)), Err(NotMeasured::Early(50, 91)));
@@ -243,7 +270,7 @@ mod tests {
         let fixed = Fixed { exporters: None, ..fixed() };
         let time = Duration::from_secs(1);
         let flows = Flows { listen: Vec::new(), window: time, delay: time };
-        assert!(Collecting::new(&flows, &fixed, BEGIN).is_none());
+        assert!(Collecting::new(&flows, &fixed, None, BEGIN).is_none());
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The configuration of the service: a TOML file. Relative paths start at its directory.
 
+mod bmp;
 mod flows;
 
 use std::net::SocketAddr;
@@ -14,6 +15,8 @@ use forebay_plan::plan::{self, Scope};
 use forebay_units::Rate;
 use serde::Deserialize;
 
+use bmp::BmpTable;
+pub use bmp::{Bmp, Router as BmpRouter};
 pub use flows::Flows;
 use flows::FlowsTable;
 pub use forebay_web::tls::Files as Tls;
@@ -39,6 +42,7 @@ struct File {
     announce: Option<AnnounceTable>,
     damping: Option<Spanned<DampingTable>>,
     flows: Option<Spanned<FlowsTable>>,
+    bmp: Option<Spanned<BmpTable>>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -48,7 +52,8 @@ struct ServeTable {
     state: PathBuf,
     topology: PathBuf,
     providers: PathBuf,
-    prefixes: PathBuf,
+    /// The prefixes of users; without it they are learned.
+    prefixes: Option<Spanned<PathBuf>>,
     /// The file of demands, read for each round; without it the operator puts them.
     demands: Option<Spanned<PathBuf>>,
     /// The file of link loads, read for each round.
@@ -120,8 +125,10 @@ pub struct Files {
     pub topology: PathBuf,
     /// The content providers.
     pub providers: PathBuf,
-    /// The prefixes of users.
-    pub prefixes: PathBuf,
+    /// The prefixes of users, if they are in a file.
+    pub prefixes: Option<PathBuf>,
+    /// The routers of next hops, if prefixes are learned.
+    pub next_hops: Option<PathBuf>,
     /// The demands, if they are in a file.
     pub demands: Option<PathBuf>,
     /// The loads of links, if they are in a file: with them, demands over full links are estimated.
@@ -192,6 +199,8 @@ pub struct Config {
     pub damping: Limits,
     /// How demands are measured from flow records, if they are.
     pub flows: Option<Flows>,
+    /// How routes are learned, if they are.
+    pub bmp: Option<Bmp>,
     source: Source,
     spans: Vec<std::ops::Range<usize>>,
 }
@@ -303,13 +312,15 @@ impl File {
         });
         let damping = self.damping(&source, interval)?;
         let flows = self.flows(&source, interval)?;
+        let bmp = self.bmp(&source)?;
         Ok(Config {
             listen,
             state: at(&serve.state),
             files: Files {
                 topology: at(&serve.topology),
                 providers: at(&serve.providers),
-                prefixes: at(&serve.prefixes),
+                prefixes: serve.prefixes.as_ref().map(|path| at(path.get_ref())),
+                next_hops: self.bmp.as_ref().map(|bmp| at(&bmp.get_ref().next_hops)),
                 demands: serve.demands.as_ref().map(|path| at(path.get_ref())),
                 exporters: self.flows.as_ref().map(|flows| at(&flows.get_ref().exporters)),
                 links: serve.links.as_deref().map(at),
@@ -328,6 +339,7 @@ impl File {
             announce,
             damping,
             flows,
+            bmp,
             source,
             spans,
         })

@@ -2,13 +2,15 @@
 //! round.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::path::Path;
+use std::sync::Arc;
 
 use forebay_config::{ConfigError, read_text};
 use forebay_plan::hints::{Profile, Setting};
 use forebay_plan::input::{self, Exporters, LARGEST, ProviderFile, Users};
 use forebay_plan::network::{Demand, Network};
-use forebay_plan::topology::Topology;
+use forebay_plan::topology::{RouterId, Topology};
 use forebay_plan::vswitch::{self, Map, View};
 use ipnet::IpNet;
 
@@ -21,8 +23,10 @@ pub struct Fixed {
     pub topology: Topology,
     /// The providers, with their profiles for hints.
     pub file: ProviderFile,
-    /// The prefixes of users.
-    pub prefixes: BTreeMap<IpNet, Users>,
+    /// The prefixes of users, as the file has them; none if they are learned.
+    pub prefixes: Arc<BTreeMap<IpNet, Users>>,
+    /// The router of each next hop, if prefixes are learned.
+    pub next_hops: Option<BTreeMap<IpAddr, RouterId>>,
     /// The exporters of flow records, if demands are measured from these.
     pub exporters: Option<Exporters>,
 }
@@ -39,12 +43,30 @@ impl Fixed {
             topology.set_capacities(|_, link| link.capacity.or(Some(capacity)));
         }
         let file = input::providers(&files.providers, &text(&files.providers)?, &topology)?;
-        let prefixes = input::prefixes(&files.prefixes, &text(&files.prefixes)?, &topology)?;
+        let prefixes = match &files.prefixes {
+            Some(path) => input::prefixes(path, &text(path)?, &topology)?,
+            None => BTreeMap::new(),
+        };
+        let next_hops = files
+            .next_hops
+            .as_ref()
+            .map(|path| input::next_hops(path, &text(path)?, &topology))
+            .transpose()?;
         let exporters = files
             .exporters
             .as_ref()
             .map(|path| input::exporters(path, &text(path)?, &file.providers, &topology));
-        Ok(Self { topology, file, prefixes, exporters: exporters.transpose()? })
+        let exporters = exporters.transpose()?;
+        if let (Some((exporter, index)), None, Some(path)) =
+            (exporters.as_ref().and_then(Exporters::shared), &next_hops, &files.exporters)
+        {
+            let message = format!(
+                "interface {index} of {exporter} has no provider: write it, or learn routes with [bmp]"
+            );
+            let (file, key) = (path.clone(), String::new());
+            return Err(ConfigError { file, line: None, key, message });
+        }
+        Ok(Self { topology, file, prefixes: Arc::new(prefixes), next_hops, exporters })
     }
 
     /// Reads demands from a text; errors use `name` for it.
@@ -77,11 +99,19 @@ pub struct Core {
     pub lost: usize,
     /// The view of each provider, with its tag.
     pub views: Vec<(View, String)>,
+    /// The prefixes of users.
+    pub prefixes: Arc<BTreeMap<IpNet, Users>>,
 }
 
 impl Core {
-    /// Derives the core for `demands`, with at most `limit` aggregate flows if possible.
-    pub fn new(fixed: &Fixed, demands: Vec<Demand>, limit: usize) -> Self {
+    /// Derives the core for `demands` to the users of `prefixes`, with at most `limit` aggregate
+    /// flows if possible.
+    pub fn new(
+        fixed: &Fixed,
+        prefixes: Arc<BTreeMap<IpNet, Users>>,
+        demands: Vec<Demand>,
+        limit: usize,
+    ) -> Self {
         let network = Network {
             topology: fixed.topology.clone(),
             providers: fixed.file.providers.clone(),
@@ -91,23 +121,18 @@ impl Core {
         let map = vswitch::map(&network, limit);
         let (core, lost) = map.core(&network);
         let views = (0..network.providers.len()).map(|number| {
-            let view = vswitch::view(&network, &map, &fixed.prefixes, number);
+            let view = vswitch::view(&network, &map, &prefixes, number);
             let tag = view.tag();
             (view, tag)
         });
-        Self { views: views.collect(), network: core, map, lost }
+        let views = views.collect();
+        Self { views, network: core, map, lost, prefixes }
     }
 
     /// Returns the input for hints, with `network`, which has the programs' demands, in place of
     /// the core.
     pub fn setting<'a>(&'a self, fixed: &'a Fixed, network: &'a Network) -> Setting<'a> {
         let profiles: &[Profile] = &fixed.file.profiles;
-        Setting {
-            network,
-            map: &self.map,
-            prefixes: &fixed.prefixes,
-            profiles,
-            asn: fixed.file.asn,
-        }
+        Setting { network, map: &self.map, prefixes: &self.prefixes, profiles, asn: fixed.file.asn }
     }
 }

@@ -6,11 +6,13 @@
 //! Start at [`run`]. [`service`] has the state and the answers, without sockets or clocks. [`http`]
 //! serves it over the connections of [`forebay_web`]. [`round`] computes one
 //! round, and [`rounds`] runs them. [`store`] keeps the state on disk, [`speaker`] announces
-//! routes, and [`collect`] receives flow records.
+//! routes, [`collect`] receives flow
+//! records, and [`bmp`] the routes of routers, which [`learn`] keeps.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
+pub mod bmp;
 mod clock;
 pub mod collect;
 pub mod config;
@@ -18,6 +20,7 @@ pub mod damping;
 pub mod files;
 pub mod http;
 pub mod inputs;
+pub mod learn;
 pub mod limit;
 mod lock;
 mod metrics;

@@ -20,6 +20,9 @@ pub(crate) fn text(state: &Value, counters: &Counters, listeners: usize) -> Stri
     if state["measured"].is_object() {
         flows(&mut families, &state["measured"]);
     }
+    if state["learned"].is_object() {
+        routes(&mut families, &state["learned"]);
+    }
     requests(&mut families, counters, listeners);
     families.text()
 }
@@ -96,6 +99,40 @@ fn flows(families: &mut Families, measured: &Value) {
     }
 }
 
+fn routes(families: &mut Families, learned: &Value) {
+    let report = &learned["report"];
+    families.one(Gauge, "routes", "Routes in the table.", number(&report["routes"]));
+    let help = "Routes for which the table had no room.";
+    families.one(Counter, "routes_refused", help, number(&report["refused"]));
+    let help = "Connections for BMP of addresses that are no routers.";
+    families.one(Counter, "bmp_strangers", help, number(&report["strangers"]));
+    if let Some(prefixes) = learned["round"]["prefixes"].as_f64() {
+        let help = "Prefixes of users that the last round learned.";
+        families.one(Gauge, "learned_prefixes", help, prefixes);
+    }
+    let sessions = || list(&report["sessions"]).iter();
+    let label =
+        |session: &Value, value: f64| sample(&[("router", text_of(&session["router"]))], value);
+    let is = |so: bool| f64::from(u8::from(so));
+    let up = sessions().map(|s| label(s, is(s["state"] == "up")));
+    families.add(Gauge, "bmp_up", "Whether the router's BMP session is up.", up);
+    let complete = sessions().map(|s| label(s, is(s["complete"] == true)));
+    let help = "Whether all routes of the router are in the table.";
+    families.add(Gauge, "bmp_complete", help, complete);
+    let heard = sessions().filter_map(|s| s["heard"].as_f64().map(|heard| label(s, heard)));
+    families.add(Gauge, "bmp_silence_seconds", "Time since the router was heard.", heard);
+    for (kind, name, key, help) in [
+        (Gauge, "bmp_peers", "peers", "Peers of the router that are up."),
+        (Gauge, "bmp_routes", "routes", "Routes of the router, with those that are held."),
+        (Counter, "bmp_messages", "messages", "BMP messages received."),
+        (Counter, "bmp_malformed", "malformed", "BMP messages that could not be read."),
+        (Counter, "bmp_cuts", "cuts", "How often the session was cut."),
+        (Counter, "bmp_stuck", "stuck", "How often it was cut since the router was silent."),
+    ] {
+        families.add(kind, name, help, sessions().map(|s| label(s, number(&s[key]))));
+    }
+}
+
 fn requests(families: &mut Families, counters: &Counters, listeners: usize) {
     families.one(Gauge, "listeners", "Clients that listen for events.", listeners as f64);
     for (name, counter, help) in [
@@ -152,6 +189,27 @@ mod tests {
         );
         assert!(text.contains("\nforebay_plan_estimated_demands 4\n"), "{text}");
         assert!(text.contains("# TYPE forebay_plan_listeners gauge\nforebay_plan_listeners 3\n"));
+    }
+
+    #[test]
+    fn each_router_has_its_metrics() {
+        let one = json!({"router": "rome", "state": "up", "complete": true, "heard": 3, "cuts": 2});
+        let two = json!({"router": "oslo", "state": "held", "complete": true, "routes": 7});
+        let report = json!({"routes": 9, "sessions": [one, two]});
+        let state = json!({"learned": {"report": report, "round": {"prefixes": 5}}});
+        let text = text(&state, &Counters::default(), 0);
+        for line in [
+            "forebay_plan_routes 9\n",
+            "forebay_plan_learned_prefixes 5\n",
+            "forebay_plan_bmp_up{router=\"rome\"} 1\n",
+            "forebay_plan_bmp_up{router=\"oslo\"} 0\n",
+            "forebay_plan_bmp_routes{router=\"oslo\"} 7\n",
+            "forebay_plan_bmp_silence_seconds{router=\"rome\"} 3\n",
+            "forebay_plan_bmp_cuts_total{router=\"rome\"} 2\n",
+        ] {
+            assert!(text.contains(line), "{line}: {text}");
+        }
+        assert!(!text.contains("bmp_silence_seconds{router=\"oslo\"}"));
     }
 
     #[test]

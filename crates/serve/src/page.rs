@@ -51,6 +51,9 @@ pub(crate) fn page(state: &Value) -> String {
                     }
                     section { h2 { "Hints" } (tables::hints(&state["hints"])) }
                     section { h2 { "Neighbours" } (tables::neighbours(state)) }
+                    @if state["learned"].is_object() {
+                        section { h2 { "Routes" } (tables::routes(&state["learned"])) }
+                    }
                 }
             }
         }

@@ -90,7 +90,7 @@ pub fn plan(
     let (now, old): (BTreeMap<_, _>, BTreeMap<_, _>) =
         programs.clone().into_iter().partition(|(number, program)| current(number, program));
     let (network, mut lapsed) =
-        vswitch::consolidate(&core.network, &core.map, &fixed.prefixes, &now);
+        vswitch::consolidate(&core.network, &core.map, &core.prefixes, &now);
     lapsed.extend(old.into_keys().map(|number| {
         let message = "is for a view that has changed: get /v1/vswitch and put the program again";
         (number, Refusal { field: "view".to_owned(), message: message.to_owned() })

@@ -20,7 +20,7 @@ use crate::rounds::rounds;
 use crate::service::Service;
 use crate::speaker::{AnnounceError, AnnounceOutcome, Speaker};
 use crate::store::StoreError;
-use crate::{clock, collect, http};
+use crate::{bmp, clock, collect, http};
 
 /// The subcommand with which a service starts its program again as the supervisor. The program must
 /// then call [`supervise`] with the journal and GoBGP's command from the arguments.
@@ -101,6 +101,8 @@ pub fn run(path: &Path, stop: &Stop) -> Result<(), Error> {
     let listeners = forebay_web::listen(&config.listen).map_err(|(at, e)| Error::Listen(at, e))?;
     let addresses = config.flows.as_ref().map_or(&[][..], |flows| &flows.listen);
     let sockets = collect::bind(addresses).map_err(|(at, e)| Error::Listen(at, e))?;
+    let addresses = config.bmp.as_ref().map_or(&[][..], |bmp| &bmp.listen);
+    let routers = bmp::bind(addresses).map_err(|(at, e)| Error::Listen(at, e))?;
     let speaker = match &config.announce {
         Some(a) => Some(Speaker::new(&a.journal, &a.gobgp, HANDOVER)?),
         None => None,
@@ -109,6 +111,11 @@ pub fn run(path: &Path, stop: &Stop) -> Result<(), Error> {
     for socket in &sockets {
         if let Ok(address) = socket.local_addr() {
             tracing::info!("taking flow records at udp://{address}");
+        }
+    }
+    for listener in &routers {
+        if let Ok(address) = listener.local_addr() {
+            tracing::info!("taking routes at bmp://{address}");
         }
     }
     for listener in &listeners {
@@ -136,6 +143,9 @@ pub fn run(path: &Path, stop: &Stop) -> Result<(), Error> {
                     }
                 });
             });
+        }
+        if let Some(learning) = service.learning() {
+            bmp::serve(scope, &routers, learning, bmp::Steady::start(), &stopped);
         }
         let served = {
             let http = http::Http { service: Arc::clone(&service), rounds: rounds.clone() };

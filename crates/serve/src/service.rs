@@ -22,6 +22,7 @@ use crate::config::Config;
 use crate::damping::Penalty;
 use crate::events::{Hub, Listener};
 use crate::inputs::{Core, DemandText, Fixed};
+use crate::learn::{self, Learning};
 use crate::limit::Bucket;
 use crate::round::Flow;
 use crate::routes::{Access, OPENAPI, Op, Route};
@@ -95,6 +96,8 @@ struct Last {
     /// The number of demands that were estimated above the measured rate; `None` without a file of
     /// link loads.
     estimated: Option<usize>,
+    /// The prefixes that the round learned, if it did.
+    learned: Option<learn::Known>,
     lapsed: BTreeMap<u32, Refusal>,
     /// The duration of the round, in milliseconds.
     took: u64,
@@ -124,6 +127,8 @@ pub struct Service {
     hub: Hub,
     /// The collected flow records, if demands are measured from these.
     collecting: Option<Collecting>,
+    /// The learned routes, if prefixes come from these.
+    learning: Option<Arc<Learning>>,
     /// The counters for Prometheus.
     pub counters: Counters,
     started: u64,
@@ -161,14 +166,33 @@ impl Service {
         if let Some((text, _)) = &demands
             && let Ok(read) = fixed.demands("the demands of the last round".as_ref(), text)
         {
-            last.core = Some(Arc::new(Core::new(&fixed, read, config.aggregates)));
+            // Learned prefixes are not known before the first round.
+            if config.bmp.is_none() {
+                let prefixes = Arc::clone(&fixed.prefixes);
+                last.core = Some(Arc::new(Core::new(&fixed, prefixes, read, config.aggregates)));
+            }
         }
         let inner = Mutex::new(Inner { store, neighbours, last, demands });
         let (hub, counters) = (Hub::default(), Counters::default());
         let at = i64::try_from(now).unwrap_or(i64::MAX);
         let flows = config.flows.as_ref();
-        let collecting = flows.and_then(|flows| Collecting::new(flows, &fixed, at));
-        Ok(Self { config, fixed, numbers, inner, hub, collecting, counters, started: now })
+        let learning = config.bmp.as_ref().map(|bmp| {
+            let next_hops = fixed.next_hops.clone().unwrap_or_default();
+            Arc::new(Learning::new(bmp.clone(), next_hops, now))
+        });
+        let collecting =
+            flows.and_then(|flows| Collecting::new(flows, &fixed, learning.clone(), at));
+        Ok(Self {
+            config,
+            fixed,
+            numbers,
+            inner,
+            hub,
+            collecting,
+            learning,
+            counters,
+            started: now,
+        })
     }
 
     /// Returns the configuration.
@@ -179,6 +203,11 @@ impl Service {
     /// Returns the collected flow records, if demands are measured from these.
     pub fn collecting(&self) -> Option<&Collecting> {
         self.collecting.as_ref()
+    }
+
+    /// Returns the learned routes, if prefixes come from these.
+    pub fn learning(&self) -> Option<&Learning> {
+        self.learning.as_deref()
     }
 
     /// Returns the listeners for changes.

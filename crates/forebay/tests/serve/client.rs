@@ -82,6 +82,8 @@ pub(crate) struct Server {
     pub(crate) at: Vec<SocketAddr>,
     /// The address at which it receives flow records, if any.
     pub(crate) udp: Vec<SocketAddr>,
+    /// The address at which routers connect, if any.
+    pub(crate) bmp: Vec<SocketAddr>,
     tokens: [String; 3],
 }
 
@@ -103,7 +105,7 @@ impl Server {
     pub(crate) fn start(dir: &Dir) -> Self {
         let mut child = command(dir).stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let (mut at, mut udp) = (Vec::new(), Vec::new());
+        let (mut at, mut udp, mut bmp) = (Vec::new(), Vec::new(), Vec::new());
         while at.len() < 2 {
             let line = lines.next().expect("it says where it listens").unwrap();
             if let Some((_, address)) = line.split_once("http://") {
@@ -112,11 +114,14 @@ impl Server {
             if let Some((_, address)) = line.split_once("udp://") {
                 udp.push(address.trim().parse().unwrap());
             }
+            if let Some((_, address)) = line.split_once("bmp://") {
+                bmp.push(address.trim().parse().unwrap());
+            }
         }
         // Later log lines must be read, or the service would block.
         std::thread::spawn(move || lines.for_each(drop));
         let token = |name| fs::read_to_string(dir.0.join(format!("{name}.token"))).unwrap();
-        Self { child, at, udp, tokens: ["operator", "video", "games"].map(token) }
+        Self { child, at, udp, bmp, tokens: ["operator", "video", "games"].map(token) }
     }
 
     pub(crate) fn token(&self, who: &str) -> &str {

@@ -5,6 +5,7 @@
 mod common;
 
 mod announce;
+mod bmp;
 mod client;
 mod crash;
 mod flows;

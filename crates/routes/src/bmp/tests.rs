@@ -214,8 +214,18 @@ fn a_router_that_connects_again_takes_its_routes_over() {
     session.expire(&mut table);
     assert_eq!(prefixes_of(&table), ["10.0.0.0/8 1", "13.0.0.0/8 1"]);
     assert_eq!(table.peers().map(|(_, p)| p.routes).collect::<Vec<_>>(), [2]);
-    // A peer that goes down in the new connection takes its old routes along.
+    // A connection that ends before all routes have come costs none.
     session.cut(&mut table);
+    let one = update(0, 1, &[], &ATTRIBUTES, &[8, 14]);
+    session.receive(NOW, &[up(1, None, None), one.clone()].concat(), &mut table).unwrap();
+    session.cut(&mut table);
+    assert_eq!(table.peers().map(|(_, p)| p.routes).collect::<Vec<_>>(), [3]);
+    // One that ends later costs what the router no longer had.
+    let all = [up(1, None, None), one, update(0, 1, &[], &[], &[])];
+    session.receive(NOW, &all.concat(), &mut table).unwrap();
+    session.cut(&mut table);
+    assert_eq!(prefixes_of(&table), ["14.0.0.0/8 1"]);
+    // A peer that goes down in the new connection takes its old routes along.
     let down = message(2, &[peer(0, 1), vec![1]].concat());
     session.receive(NOW, &[up(1, None, None), down].concat(), &mut table).unwrap();
     assert_eq!((table.routes(), table.distinct(), table.peers().count()), (0, 0, 0));
@@ -290,7 +300,7 @@ proptest! {
                     octets
                 }
                 Step::Reconnect => {
-                    model.retain(|_, route| !route.1);
+                    // No peer has said that its routes have all come, so none goes.
                     model.values_mut().for_each(|route| route.1 = true);
                     session.cut(&mut table);
                     session.connect(NOW);

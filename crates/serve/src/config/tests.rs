@@ -22,7 +22,7 @@ fn defaults_apply_and_paths_are_relative_to_the_file() {
     let announce = "[announce]\njournal = \"j\"\non_death = \"withdraw\"\n";
     let config = parse(&format!("{SERVE}{}{neighbour}{announce}", operator())).unwrap();
     assert_eq!(config.state, Path::new("dir/s.db"));
-    assert_eq!(config.files.prefixes, Path::new("/x.csv"));
+    assert_eq!(config.files.prefixes.as_deref(), Some(Path::new("/x.csv")));
     assert_eq!((&config.files.demands, &config.files.links), (&None, &None));
     let links = parse(&format!("{SERVE}links = \"l.json\"\n{}", operator())).unwrap().files.links;
     assert_eq!(links.as_deref(), Some(Path::new("dir/l.json")));
@@ -50,6 +50,59 @@ fn the_default_window_is_the_interval() {
     assert_eq!((flows.window, flows.delay), (Duration::from_secs(120), Duration::from_secs(60)));
     assert_eq!(flows.listen.len(), 2);
     assert!(parse(&format!("{SERVE}{}", operator())).unwrap().flows.is_none());
+}
+
+/// The table `serve` without a file of prefixes, and that of the operator.
+fn learning() -> String {
+    SERVE.replace("prefixes = \"/x.csv\"\n", "") + &operator()
+}
+
+#[test]
+fn prefixes_are_in_a_file_or_learned() {
+    let bmp = "[bmp]\nlisten = [\"0.0.0.0:11019\", \"[::]:11019\"]\nnext_hops = \"hops.csv\"\n\
+               [[bmp.router]]\naddress = \"192.0.2.1\"\nname = \"rome\"\n\
+               [[bmp.router]]\naddress = \"::ffff:192.0.2.2\"\noptional = true\n";
+    let config = parse(&(learning() + bmp)).unwrap();
+    assert_eq!(config.files.prefixes, None);
+    assert_eq!(config.files.next_hops.as_deref(), Some(Path::new("dir/hops.csv")));
+    let bmp = config.bmp.unwrap();
+    assert_eq!(bmp.listen.len(), 2);
+    let names: Vec<_> = bmp.routers.iter().map(|r| (&r.name[..], r.optional)).collect();
+    assert_eq!(names, [("rome", false), ("192.0.2.2", true)]);
+    assert_eq!((bmp.hold, bmp.settle), (Duration::from_secs(120), Duration::from_secs(120)));
+    assert_eq!((bmp.silence, bmp.limits.routes), (Duration::from_secs(600), 4_000_000));
+    assert!(parse(&format!("{SERVE}{}", operator())).unwrap().bmp.is_none());
+}
+
+#[test]
+fn errors_of_bmp_name_line_and_key() {
+    let bmp =
+        |more: &str| format!("[bmp]\nlisten = [\"[::1]:0\"]\nnext_hops = \"h.csv\"\n{more}\n");
+    let router = |address: &str| format!("[[bmp.router]]\naddress = \"{address}\"\n");
+    let (good, learning) = (router("192.0.2.1"), learning());
+    let cases = [
+        (learning.clone(), "1: serve.prefixes: write the file of users' prefixes, or learn them"),
+        (
+            format!("{SERVE}{}{}{good}", operator(), bmp("")),
+            "6: serve.prefixes: prefixes are learned by [bmp]: remove one of the two",
+        ),
+        (learning.clone() + &bmp(&router("rome")), "12: bmp.router.address: write the address"),
+        (learning.clone() + &bmp(&(good.clone() + &good)), "14: bmp.router.address: occurs twice"),
+        (learning.clone() + &bmp("router = []"), "11: bmp.router: write 1 to 256 routers"),
+        (learning.clone() + &bmp(&format!("routes = 0\n{good}")), "11: bmp.routes: write a number"),
+        (
+            learning.clone() + &bmp(&format!("hold = \"0 s\"\n{good}")),
+            "11: bmp.hold: write a time from 1 s to 1440 min",
+        ),
+        (
+            learning + &bmp(&good).replace("[::1]:0", "here"),
+            "9: bmp.listen: write an address and a port",
+        ),
+    ];
+    for (text, expected) in cases {
+        let error = parse(&text).unwrap_err();
+        assert!(error.starts_with(&format!("dir/c.toml:{expected}")), "{error}, not {expected}");
+    }
 }
 
 #[test]

@@ -142,3 +142,39 @@ pub(super) fn neighbours(state: &Value) -> Markup {
     let heads = ["neighbour", "program", "hints", "satisfaction", "penalty", "refused", ""];
     table(&heads, &rows)
 }
+
+/// Renders the sessions of the routers that report routes.
+pub(super) fn routes(learned: &Value) -> Markup {
+    let report = &learned["report"];
+    let session = |session: &Value| {
+        let state = text(&session["state"]);
+        let since = duration(session["seconds"].as_f64().unwrap_or(0.0));
+        let heard = session["heard"].as_f64();
+        let complete = if session["complete"] == true { "all" } else { "not all" };
+        row(
+            state,
+            &[
+                ("strong", text(&session["router"]).to_owned()),
+                ("state", format!("{state} for {since}")),
+                ("", heard.map_or("–".to_owned(), |h| format!("{} ago", duration(h)))),
+                ("right", session["peers"].to_string()),
+                ("right", session["routes"].to_string()),
+                ("", complete.to_owned()),
+                ("right", session["cuts"].to_string()),
+                ("", text(&session["ended"]).to_owned()),
+            ],
+        )
+    };
+    let rows: Vec<Markup> = array(&report["sessions"]).iter().map(session).collect();
+    let heads =
+        ["router", "session", "heard", "peers", "routes", "there", "cuts", "cut last since"];
+    let prefixes = learned["round"]["prefixes"].as_u64();
+    html! {
+        p class="say" {
+            (report["routes"].to_string()) " routes"
+            @if let Some(prefixes) = prefixes { "; " (prefixes) " prefixes of users in the last round" }
+            "."
+        }
+        (table(&heads, &rows))
+    }
+}

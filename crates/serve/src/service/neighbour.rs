@@ -114,8 +114,7 @@ impl Service {
             return Answer::error(409, "view", Some("view"), message);
         }
         program.view = Some(tag.clone());
-        let checked =
-            vswitch::check(&core.network, &core.map, &self.fixed.prefixes, number, &program);
+        let checked = vswitch::check(&core.network, &core.map, &core.prefixes, number, &program);
         match checked {
             Ok(()) => self.change_program(at, Some(program), now),
             Err(why) => self.refused(at, 422, &why, now),

@@ -90,6 +90,10 @@ impl Service {
             report.demands.clear();
             report
         });
+        let learned = self
+            .learning
+            .as_ref()
+            .map(|learning| json!({"report": learning.report(now), "round": last.learned}));
         json!({
             "version": 1,
             "now": clock::text(now),
@@ -111,6 +115,7 @@ impl Service {
             "hints": last.hints,
             "flows": last.flows,
             "measured": measured,
+            "learned": learned,
             "report": last.report.as_deref(),
         })
     }

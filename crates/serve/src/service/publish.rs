@@ -14,6 +14,7 @@ use forebay_plan::vswitch::Program;
 use super::Service;
 use crate::collect::NotMeasured;
 use crate::inputs::{Core, DemandText};
+use crate::learn::{Known, Learning, NotLearned};
 use crate::round;
 use crate::speaker::{self, Speaker};
 use crate::store::{Given, StoreError};
@@ -27,6 +28,9 @@ pub enum RoundError {
     /// Flow records do not give demands yet.
     #[error(transparent)]
     NotMeasured(#[from] NotMeasured),
+    /// Routes do not give the prefixes of users yet.
+    #[error(transparent)]
+    NotLearned(#[from] NotLearned),
     /// There are no demands yet.
     #[error("there are no demands yet: send them with PUT /operator/demands")]
     NoDemands,
@@ -82,10 +86,16 @@ impl Service {
         now: u64,
     ) -> Result<Done, RoundError> {
         let begun = Instant::now();
+        let learned = self.learning().map(Learning::prefixes).transpose()?;
+        let known = learned.as_ref().map(Known::of);
+        let prefixes = match learned {
+            Some(learned) => Arc::new(learned.prefixes),
+            None => Arc::clone(&self.fixed.prefixes),
+        };
         let (text, fresh) = self.demand_text(now)?;
         let name = self.config.files.demands.as_deref().unwrap_or("demands".as_ref());
         let (demands, estimated) = self.estimated(self.fixed.demands(name, &text)?)?;
-        let core = Arc::new(Core::new(&self.fixed, demands, self.config.aggregates));
+        let core = Arc::new(Core::new(&self.fixed, prefixes, demands, self.config.aggregates));
         let (programs, versions, last) = {
             let inner = self.inner();
             let mut programs: BTreeMap<u32, Program> = BTreeMap::new();
@@ -134,6 +144,7 @@ impl Service {
         last.flows = planned.flows;
         last.lapsed = planned.lapsed;
         last.estimated = estimated;
+        last.learned = known;
         last.core = Some(core);
         let after: Vec<String> =
             (0..inner.neighbours.len()).map(|at| self.event_of(&inner, at)).collect();
