@@ -4,6 +4,7 @@ mod announce;
 mod demo;
 mod flows;
 mod gzip;
+mod neighbour;
 mod routes;
 mod serve;
 
@@ -45,6 +46,7 @@ pub(crate) fn run(args: &PlanArgs) -> ExitCode {
         PlanCommand::Routes(args) => routes::run(args),
         PlanCommand::Announce(args) => announce::announce(args),
         PlanCommand::Withdraw(args) => announce::withdraw(args),
+        PlanCommand::Neighbour(args) => neighbour::run(args),
         PlanCommand::Serve(args) => return serve::serve(args),
         PlanCommand::Token => return serve::token(),
         PlanCommand::ServeSupervisor(args) => return serve::supervisor(args),

@@ -62,7 +62,7 @@ pub struct Event {
     at: String,
     /// The name of the router.
     router: String,
-    /// What happened.
+    /// What happened to the session.
     what: String,
 }
 

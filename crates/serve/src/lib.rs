@@ -8,6 +8,8 @@
 //! round, and [`rounds`] runs them. [`store`] keeps the state on disk, [`speaker`] announces
 //! routes, [`collect`] receives flow
 //! records, and [`bmp`] the routes of routers, which [`learn`] keeps.
+//!
+//! [`neighbour`] is the other side: the client of a content provider.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
@@ -24,6 +26,7 @@ pub mod learn;
 pub mod limit;
 mod lock;
 mod metrics;
+pub mod neighbour;
 mod page;
 pub mod round;
 pub mod rounds;

@@ -119,6 +119,33 @@ impl Acceptor {
     }
 }
 
+/// Returns the configuration of a client that trusts the certificates that `authority` signed, a
+/// file in PEM, and shows its `own` certificate with its key if the server asks for one.
+///
+/// # Errors
+/// If a file cannot be read or has the wrong contents.
+pub fn client(
+    authority: &Path,
+    own: Option<(&Path, &Path)>,
+) -> Result<Arc<rustls::ClientConfig>, TlsError> {
+    let refused = |path: &Path, source| TlsError::Refused { path: path.to_owned(), source };
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(authority)? {
+        roots.add(certificate).map_err(|e| refused(authority, e))?;
+    }
+    let builder = rustls::ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|e| refused(authority, e))?
+        .with_root_certificates(roots);
+    let config = match own {
+        None => builder.with_no_client_auth(),
+        Some((certificate, path)) => builder
+            .with_client_auth_cert(certificates(certificate)?, key(path)?)
+            .map_err(|e| refused(certificate, e))?,
+    };
+    Ok(Arc::new(config))
+}
+
 /// Reads a private key, which others must not be able to read.
 fn key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
     let fail = |what: String| TlsError::File { path: path.to_owned(), what };

@@ -35,6 +35,9 @@ pub(crate) enum PlanCommand {
     /// Run the planning service: it plans every few minutes, takes the neighbours' programs, and
     /// gives them their hints.
     Serve(ServeArgs),
+    /// Follow the hints of an ISP's `plan serve`, as a content provider; without `--apply` or
+    /// `--watch` only prints what would move.
+    Neighbour(NeighbourArgs),
     /// Make an access token for `plan serve`, and its hash for the configuration.
     Token,
     /// Wait until the service behind standard input ends, then withdraw what it announced.
@@ -266,6 +269,22 @@ pub(crate) struct ServeArgs {
     /// Check the configuration and the files that it names, then stop.
     #[arg(long)]
     pub(crate) check: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct NeighbourArgs {
+    /// The configuration of the client, in TOML.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: PathBuf,
+    /// Carry the hints out once: feed GoBGP, write the file, and report unusable entries.
+    #[arg(long)]
+    pub(crate) apply: bool,
+    /// Carry the hints out again and again until stopped.
+    #[arg(long, conflicts_with = "apply")]
+    pub(crate) watch: bool,
+    /// Take all routes back, and empty the file.
+    #[arg(long, conflicts_with_all = ["apply", "watch"])]
+    pub(crate) withdraw: bool,
 }
 
 #[derive(Debug, Args)]

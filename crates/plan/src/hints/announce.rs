@@ -72,6 +72,9 @@ pub fn arguments(step: &Step) -> Option<Vec<String>> {
         if let Some(med) = a.med {
             with("med", med.to_string());
         }
+        if let Some(preference) = a.local_preference {
+            with("local-pref", preference.to_string());
+        }
         if let (1.., Some(asn)) = (a.prepends, a.asn) {
             with("aspath", vec![asn.to_string(); usize::from(a.prepends)].join(" "));
         }
@@ -194,6 +197,7 @@ mod tests {
             prepends: 0,
             asn: None,
             community: None,
+            local_preference: None,
         }
     }
 
@@ -238,6 +242,7 @@ mod tests {
             asn: Some(64500),
             community: Some("1:2:3".to_owned()),
             next_hop: Some("2001:db8::7".parse().unwrap()),
+            local_preference: Some(200),
             ..announcement("2001:db8::/32", None)
         };
         assert_eq!(
@@ -248,6 +253,8 @@ mod tests {
                 "igp",
                 "nexthop",
                 "2001:db8::7",
+                "local-pref",
+                "200",
                 "aspath",
                 "64500 64500",
                 "large-community",

@@ -43,6 +43,9 @@ pub struct Announcement {
     pub asn: Option<u32>,
     /// The community as text, if one is set.
     pub community: Option<String>,
+    /// The local preference, if one is set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub local_preference: Option<u32>,
 }
 
 /// Returns all announcements for `hints`, by neighbour, prefix and entry.
@@ -100,6 +103,7 @@ fn of_hint(
             prepends: if is(Method::Prepend) && !here { PREPENDS } else { 0 },
             asn: if is(Method::Prepend) { asn } else { None },
             community: profile.accepts.communities.filter(|_| is(Method::Community)).map(community),
+            local_preference: None,
         }));
     }
     out

@@ -145,7 +145,7 @@ fn a_router_that_is_back_in_time_keeps_its_routes() {
     assert!(learning.receive(again, &[up(), route(1, 2)].concat(), at(100)));
     learning.tick(at(219));
     assert_eq!(prefixes(&learning), [("10.1.0.0/16".to_owned(), 1), ("10.2.0.0/16".to_owned(), 1)]);
-    // What the router has not announced again goes, 120 s after it was back. By then it has settled.
+    // What the router has not announced again goes 120 s after it was back. It has settled then.
     learning.tick(at(220));
     assert_eq!(prefixes(&learning), [("10.1.0.0/16".to_owned(), 1)]);
     assert_eq!(learning.ready(), Ok(at(220)));
