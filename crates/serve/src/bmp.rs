@@ -102,7 +102,7 @@ fn accept<'scope>(
                 let Some(ticket) = learning.connect(from.ip(), clock.now()) else { continue };
                 let connection = thread::Builder::new().name("bmp".to_owned());
                 let spawned = connection.spawn_scoped(scope, move || {
-                    connection_of(stream, learning, ticket, clock, stop)
+                    connection_of(stream, learning, ticket, clock, stop);
                 });
                 if let Err(e) = spawned {
                     learning.end(ticket, &format!("there is no thread for it: {e}"), clock.now());

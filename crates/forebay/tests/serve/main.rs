@@ -146,3 +146,47 @@ fn the_service_keeps_to_its_api_document() {
     }
     assert!(checked >= 10, "{checked}");
 }
+
+#[test]
+fn the_command_of_a_provider_follows_hints() {
+    let dir = Dir::new("serve-neighbour");
+    files(&dir, "");
+    let server = Server::start(&dir);
+    server.round();
+    let given = server.get("video", "/v1/hints")["hints"].clone();
+    dir.file("video.token", server.token("video"), 0o600);
+    let config = format!(
+        "url = \"http://{}\"\ntoken = \"video.token\"\nout = \"hints.json\"\n",
+        server.at[1]
+    );
+    dir.file("isp.toml", &config, 0o644);
+    let neighbour = |more: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_forebay"));
+        command.args(["plan", "neighbour", "--config"]).arg(dir.0.join("isp.toml")).args(more);
+        let output = command.output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        (output.status.code(), text + &String::from_utf8(output.stderr).unwrap())
+    };
+    let all = given.as_array().unwrap().len();
+    let (status, said) = neighbour(&[]);
+    assert_eq!(status, Some(0), "{said}");
+    assert_eq!(said.matches("would send ").count(), all, "{said}");
+    assert!(said.ends_with("Nothing was changed; run again with `--apply`.\n"), "{said}");
+    assert!(!dir.0.join("hints.json").exists());
+    let (status, said) = neighbour(&["--apply"]);
+    assert_eq!((status, said.matches("send ").count()), (Some(0), all), "{said}");
+    let kept = || -> Value {
+        serde_json::from_str(&std::fs::read_to_string(dir.0.join("hints.json")).unwrap()).unwrap()
+    };
+    assert_eq!(kept()["hints"], given);
+    let (_, said) = neighbour(&[]);
+    assert!(said.starts_with("0 changes; "), "{said}");
+    assert!(server.stop());
+    let (status, said) = neighbour(&[]);
+    assert!(status == Some(1) && said.contains("cannot reach "), "{said}");
+    assert_eq!(neighbour(&["--withdraw"]).0, Some(0));
+    assert_eq!(kept()["hints"], json!([]));
+    dir.file("isp.toml", "url = \"http://192.0.2.1\"\nout = \"x\"\n", 0o644);
+    let (status, said) = neighbour(&[]);
+    assert!(status == Some(2) && said.contains("isp.toml:1: url: "), "{said}");
+}
