@@ -7,6 +7,7 @@ mod gzip;
 mod neighbour;
 mod routes;
 mod serve;
+mod weights;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -41,6 +42,7 @@ use crate::terminal::{Failure, print, print_beside, write};
 pub(crate) fn run(args: &PlanArgs) -> ExitCode {
     let result = match &args.command {
         PlanCommand::Solve(args) => solve(args),
+        PlanCommand::Weights(args) => weights::run(args),
         PlanCommand::Hints(args) => hints(args),
         PlanCommand::Flows(args) => flows::run(args),
         PlanCommand::Routes(args) => routes::run(args),

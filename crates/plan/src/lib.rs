@@ -15,6 +15,7 @@
 //! - [`allocate`] divides the capacity, by the linear programs of [`lp`];
 //! - [`fairness`] compares what the providers get;
 //! - [`rivals`] has published methods of others, to be compared with;
+//! - [`weights`] searches metrics of OSPF for networks that cannot carry out the plan's paths;
 //! - [`hints`] derives what neighbours are told.
 
 pub mod allocate;
@@ -35,3 +36,4 @@ pub mod synthetic;
 mod table;
 pub mod topology;
 pub mod vswitch;
+pub mod weights;

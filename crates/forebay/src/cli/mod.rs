@@ -28,7 +28,7 @@ pub(crate) use self::lab::{
 pub(crate) use self::plan::{
     AnnounceArgs, Fairness, FlowsArgs, HintsArgs, HintsForm, NeighbourArgs, NetworkArgs, PlanArgs,
     PlanBenchArgs, PlanCommand, PlanDemoArgs, PlanReproduceArgs, PlanScope, RoutesArgs, ServeArgs,
-    SolveArgs, SpeakerArgs, WithdrawArgs,
+    SolveArgs, SpeakerArgs, WeightsArgs, WithdrawArgs,
 };
 pub(crate) use self::stack::{IpChoice, StackArgs, State};
 

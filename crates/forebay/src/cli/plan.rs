@@ -20,6 +20,9 @@ pub(crate) enum PlanCommand {
     /// Find the fair routing that carries most, and compare it with the present routing; changes
     /// nothing.
     Solve(SolveArgs),
+    /// Search OSPF or IS-IS metrics with which shortest paths carry most of the joint plan; changes
+    /// nothing.
+    Weights(WeightsArgs),
     /// Compute hints: which neighbour should hand over the traffic to which prefixes at which
     /// entry. Only `--write` changes anything.
     Hints(HintsArgs),
@@ -269,6 +272,27 @@ pub(crate) struct ServeArgs {
     /// Check the configuration and the files that it names, then stop.
     #[arg(long)]
     pub(crate) check: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WeightsArgs {
+    #[command(flatten)]
+    pub(crate) network: NetworkArgs,
+    /// The changes of a metric that each pass tries.
+    #[arg(long, value_name = "N", default_value = "3000")]
+    pub(crate) moves: NonZeroUsize,
+    /// The passes; after each the entries are chosen again.
+    #[arg(long, value_name = "N", default_value = "3")]
+    pub(crate) passes: NonZeroUsize,
+    /// The seed of the search.
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub(crate) seed: u64,
+    /// Write the metrics of all links: .csv with the columns from, to, present, metric.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    /// Write everything as JSON; `-` is standard output.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

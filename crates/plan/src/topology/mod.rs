@@ -148,6 +148,11 @@ impl Topology {
         }
     }
 
+    /// Sets the metric of a link.
+    pub fn set_metric(&mut self, id: LinkId, metric: u32) {
+        self.links[id.index()].metric = metric;
+    }
+
     /// Builds the network of `routers`, which have unique names, and the `links` between them.
     pub fn new(name: String, routers: Vec<Router>, links: Vec<Link>, notes: Vec<String>) -> Self {
         let mut first = vec![0u32; routers.len() + 1];
