@@ -33,7 +33,7 @@ const BINS: i64 = 60;
 pub enum NotMeasured {
     /// The window began before the collection.
     #[error(
-        "flow records and routes were collected for {0} s, but the window and its delay are {1} s: wait until then"
+        "there are usable flow records of {0} s, but the window and its delay are {1} s: wait until then"
     )]
     Early(i64, i64),
     /// Routes are missing, so flows of some users are not known to be theirs.
