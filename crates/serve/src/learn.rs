@@ -151,6 +151,11 @@ impl Learning {
         self.table.write().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Returns the time until all routes may be there.
+    pub fn first(&self) -> Duration {
+        self.config.settle
+    }
+
     /// Returns the users behind the routes, as they are at each moment.
     pub fn users(&self) -> RouteUsers {
         let (table, next_hops) = (Arc::clone(&self.table), Arc::clone(&self.next_hops));

@@ -8,6 +8,7 @@ use forebay_plan::paths::PathCache;
 
 use crate::clock;
 use crate::collect::Collecting;
+use crate::learn::Learning;
 use crate::service::{Done, Service};
 use crate::speaker::Speaker;
 
@@ -71,8 +72,10 @@ pub fn serve(
 ) {
     let mut paths = PathCache::new(service.config().hints.plan.paths);
     let interval = service.config().interval;
-    // Flow records give no demands before the first window is over.
-    let first = service.collecting().map_or(Duration::ZERO, Collecting::first);
+    // Flow records give no demands before the first window is over, and routers need a while to
+    // send their routes.
+    let flows = service.collecting().map_or(Duration::ZERO, Collecting::first);
+    let first = flows.max(service.learning().map_or(Duration::ZERO, Learning::first));
     let mut next = Instant::now() + first;
     loop {
         let answer =
