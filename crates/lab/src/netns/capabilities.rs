@@ -1,6 +1,7 @@
 //! The jobs that the engine can run.
 
 use forebay_sim::Capacity;
+use forebay_units::Nanos;
 
 use super::dataplane::Dataplane;
 use crate::engine::{EngineError, Job};
@@ -118,6 +119,9 @@ fn missing(job: &Job<'_>) -> Option<String> {
     let jumps = |fault: &Fault| matches!(fault.kind, FaultKind::Clock { .. });
     if scenario.faults.iter().any(jumps) {
         return Some("clock of its own in each box (`clock` of [[fault]])".to_owned());
+    }
+    if job.arm.start > Nanos::ZERO {
+        return Some("sendbox that starts later (`start` of [[arm]])".to_owned());
     }
     if scenario.sites > u32::from(MAX_SITES) {
         return Some(format!("network of more than {MAX_SITES} sites"));

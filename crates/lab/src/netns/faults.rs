@@ -23,9 +23,6 @@ pub(super) struct Faults {
 enum Step {
     Kill,
     Restart,
-    /// Stops a sendbox that has forwarded nothing yet, so that its programs pass all frames until
-    /// it starts.
-    Withhold,
 }
 
 impl Faults {
@@ -36,10 +33,6 @@ impl Faults {
             Process::Receivebox | Process::Sendbox => matches!(job.arm.sendbox, Sendbox::Bundle(_)),
         };
         let mut steps = Vec::new();
-        if job.arm.start > Nanos::ZERO && has(Process::Sendbox) {
-            steps.push((start, Process::Sendbox, Step::Withhold));
-            steps.push((start + job.arm.start, Process::Sendbox, Step::Restart));
-        }
         for fault in &job.scenario.faults {
             // The link changes routes, and other kinds are refused before the run.
             let FaultKind::Killed { process, back } = fault.kind else { continue };
@@ -92,9 +85,6 @@ impl Faults {
                     let process = process.name().to_owned();
                     self.records.push(FaultRecord { process, killed, ready: None });
                 }
-                Step::Withhold => {
-                    stop(processes)?;
-                }
                 Step::Restart => {
                     self.restarts += u32::from(process == Process::Sendbox);
                     restart(process, self.restarts, processes)?;
@@ -136,10 +126,6 @@ sendbox = "forward"
 [[arm]]
 name = "bundle"
 sendbox = { policy = "sfq", limit = "1000 packets" }
-[[arm]]
-name = "late"
-sendbox = { policy = "sfq", limit = "1000 packets" }
-start = "3 s"
 [[fault]]
 process = "receivebox"
 at = "2 s"
@@ -165,10 +151,5 @@ at = "6 s"
         assert_eq!(two.steps, steps);
         assert_eq!(two.next_in(Nanos::from_secs(99)), Duration::from_secs(3));
         assert_eq!(two.next_in(Nanos::from_secs(103)), Duration::ZERO, "overdue");
-        let late = faults(2);
-        let own: Vec<_> =
-            late.steps.iter().filter(|(_, process, _)| *process == Process::Sendbox).collect();
-        let at = |secs, step| (Nanos::from_secs(secs), Process::Sendbox, step);
-        assert_eq!(own, [&at(100, Step::Withhold), &at(103, Step::Restart)]);
     }
 }
