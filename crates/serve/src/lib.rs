@@ -4,10 +4,9 @@
 //! round computes a new plan from current measurements.
 //!
 //! Start at [`run`]. [`service`] has the state and the answers, without sockets or clocks. [`http`]
-//! serves it over the connections of [`forebay_web`]. [`round`] computes one
-//! round, and [`rounds`] runs them. [`store`] keeps the state on disk, [`speaker`] announces
-//! routes, [`collect`] receives flow
-//! records, and [`bmp`] the routes of routers, which [`learn`] keeps.
+//! serves it over the connections of [`forebay_web`]. [`round`] computes one round, and [`rounds`]
+//! runs them. [`store`] keeps the state on disk, and [`speaker`] announces routes. [`collect`]
+//! receives flow records. [`bmp`] receives the routes of routers, and [`learn`] keeps them.
 //!
 //! [`neighbour`] is the other side: the client of a content provider.
 

@@ -320,7 +320,7 @@ impl Sendbox {
     }
 
     /// Applies a file. Everything that may refuse it is asked before anything changes. The queue of
-    /// a removed bundle stays until it is empty, at the last rate. The workers wait.
+    /// a removed bundle stays until it is empty, at the last rate. Meanwhile no worker takes a turn.
     fn change(
         &mut self,
         now: Nanos,
