@@ -193,8 +193,9 @@ impl Problem {
         for flow in &self.flows {
             let all: f64 = shares[flow.choices()].iter().sum();
             let mut now = demand(flow);
-            // A share below this is numerical residue of the solver.
-            let taken = |c: &usize| shares[*c] > all * 1e-6;
+            // A share below this is numerical residue of the solver, also where it is all of them.
+            let residue = (all * 1e-6).max(flow.demand * 1e-9);
+            let taken = |c: &usize| shares[*c] > residue;
             let mut ways: Vec<(usize, f64)> =
                 flow.choices().filter(taken).map(|c| (c, shares[c] / all)).collect();
             if ways.is_empty() {
