@@ -7,33 +7,23 @@
 //! thread: the median of three runs, or of one above 5000 choices. Above 100 000 choices the other
 //! methods are left out. `--md` prints Markdown.
 
+mod common;
+
 use std::error::Error;
 use std::num::NonZeroUsize;
-use std::path::Path;
 
 use forebay_plan::allocate::{Allocation, Method, Wba};
 use forebay_plan::bench::{memory, processor_time};
-use forebay_plan::input;
 use forebay_plan::paths::PathCache;
 use forebay_plan::problem::{Freedom, Grain, Problem};
 use forebay_plan::rivals::{Rival, jain, worst_tenth};
-use forebay_plan::synthetic::{Draw, SetUp, plane};
-use forebay_plan::topology::Topology;
+use forebay_plan::synthetic::{Draw, SetUp};
 
 /// The number of choices above which only WBA runs.
 const LARGE: usize = 100_000;
 /// The number of choices above which a method runs once.
 const ONCE: usize = 5000;
 const PATHS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(3);
-
-fn topology(name: &str) -> Result<Topology, Box<dyn Error>> {
-    if let Some(routers) = name.strip_prefix("plane-") {
-        return Ok(plane(routers.parse()?, 1.25, &mut Draw::new(1)));
-    }
-    let path = Path::new(name);
-    let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    Ok(input::topology(path, &std::fs::read_to_string(path)?)?.named(&stem))
-}
 
 fn timed<T>(times: u32, mut work: impl FnMut() -> T) -> (f64, T) {
     let mut seconds = Vec::new();
@@ -56,7 +46,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let names: Vec<String> = std::env::args().skip(1).filter(|a| a != "--md").collect();
     let markdown = std::env::args().any(|a| a == "--md");
     for name in names {
-        let network = SetUp::default().network(topology(&name)?, &mut Draw::new(1));
+        let network = SetUp::default().network(common::topology(&name)?, &mut Draw::new(1));
         let build =
             |paths: &mut PathCache| Problem::new(&network, paths, Freedom::Joint, Grain::Summed);
         let mut paths = PathCache::new(PATHS);

@@ -6,26 +6,16 @@
 //! Each file is a topology as `forebay plan` reads it; `plane-N` is a generated network of N
 //! routers. The traffic is that of `SetUp::default`. The output is Markdown.
 
+mod common;
+
 use std::error::Error;
 use std::num::NonZeroUsize;
-use std::path::Path;
 
 use forebay_plan::allocate::{Method, Wba};
 use forebay_plan::bench::processor_time;
-use forebay_plan::input;
 use forebay_plan::plan::{Config, Scope};
-use forebay_plan::synthetic::{Draw, SetUp, plane};
-use forebay_plan::topology::Topology;
+use forebay_plan::synthetic::{Draw, SetUp};
 use forebay_plan::weights::{Search, search};
-
-fn topology(name: &str) -> Result<Topology, Box<dyn Error>> {
-    if let Some(routers) = name.strip_prefix("plane-") {
-        return Ok(plane(routers.parse()?, 1.25, &mut Draw::new(1)));
-    }
-    let path = Path::new(name);
-    let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    Ok(input::topology(path, &std::fs::read_to_string(path)?)?.named(&stem))
-}
 
 /// Returns the median and the lowest of some values.
 fn median_and_least(mut values: Vec<f64>) -> (f64, f64) {
@@ -44,7 +34,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("|---|---|---|---|---|---|---|---|");
     let (mut present, mut hints, mut metrics) = (Vec::new(), Vec::new(), Vec::new());
     for name in std::env::args().skip(1) {
-        let network = SetUp::default().network(topology(&name)?, &mut Draw::new(1));
+        let network = SetUp::default().network(common::topology(&name)?, &mut Draw::new(1));
         let start = processor_time();
         let report = search(&network, &config, &Search::default())?;
         let seconds = processor_time() - start;

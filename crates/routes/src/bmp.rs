@@ -41,7 +41,7 @@ pub enum BmpError {
 }
 
 /// What a session has done so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Counts {
     /// The messages, of all types.
     pub messages: u64,

@@ -331,8 +331,6 @@ impl Learning {
     pub fn report(&self, now: u64) -> LearnReport {
         let inner = self.inner();
         let sessions = self.config.routers.iter().zip(&inner.routers).map(|(config, router)| {
-            let Counts { messages, announced, withdrawn, malformed, unknown, outgoing } =
-                router.session.counts();
             let connected = router.connection > 0;
             let heard = millis(router.session.last());
             SessionReport {
@@ -345,12 +343,7 @@ impl Learning {
                 complete: router.ready.is_some(),
                 peers: router.session.peers(),
                 routes: 0,
-                messages,
-                announced,
-                withdrawn,
-                malformed,
-                unknown,
-                outgoing,
+                counts: router.session.counts(),
                 cuts: router.cuts,
                 stuck: router.stuck,
                 ended: router.ended.clone(),
@@ -394,18 +387,9 @@ pub struct SessionReport {
     pub peers: usize,
     /// The routes in the table, with those that are held.
     pub routes: usize,
-    /// The messages received.
-    pub messages: u64,
-    /// The routes announced.
-    pub announced: u64,
-    /// The routes withdrawn by themselves.
-    pub withdrawn: u64,
-    /// The messages that could not be read.
-    pub malformed: u64,
-    /// The messages about peers that were not announced or did not fit.
-    pub unknown: u64,
-    /// The messages about routes that the router sends, which are left out.
-    pub outgoing: u64,
+    /// What the session has done.
+    #[serde(flatten)]
+    pub counts: Counts,
     /// How often the session was cut.
     pub cuts: u64,
     /// How often it was cut since the router was silent.

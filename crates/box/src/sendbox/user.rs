@@ -320,7 +320,8 @@ impl Sendbox {
     }
 
     /// Applies a file. Everything that may refuse it is asked before anything changes. The queue of
-    /// a removed bundle stays until it is empty, at the last rate. Meanwhile no worker takes a turn.
+    /// a removed bundle stays until it is empty, at the last rate. No worker takes a turn while the
+    /// file is applied.
     fn change(
         &mut self,
         now: Nanos,

@@ -18,7 +18,10 @@ pub(crate) fn run(command: &str) -> String {
 pub(crate) struct Namespace(pub(crate) String);
 
 impl Namespace {
+    /// Makes a namespace whose name has the number of this process, after removing those of the
+    /// same name that killed processes left.
     pub(crate) fn new(name: String) -> Self {
+        remove_leftovers(&name);
         run(&format!("ip netns add {name}"));
         run(&format!("ip -n {name} link set lo up"));
         Self(name)
@@ -28,6 +31,17 @@ impl Namespace {
 impl Drop for Namespace {
     fn drop(&mut self) {
         let _ = Command::new("ip").args(["netns", "del", &self.0]).status();
+    }
+}
+
+fn remove_leftovers(name: &str) {
+    let Some((prefix, suffix)) = name.split_once(&std::process::id().to_string()) else { return };
+    for other in run("ip netns list").lines().filter_map(|line| line.split(' ').next()) {
+        let number = other.strip_prefix(prefix).and_then(|rest| rest.strip_suffix(suffix));
+        let process = number.and_then(|number| number.parse::<u32>().ok());
+        if process.is_some_and(|id| !std::path::Path::new(&format!("/proc/{id}")).exists()) {
+            let _ = Command::new("ip").args(["netns", "del", other]).status();
+        }
     }
 }
 
