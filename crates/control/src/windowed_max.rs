@@ -21,7 +21,12 @@ impl WindowedMax {
     /// Takes in a value that counts for `window`.
     pub(crate) fn update(&mut self, now: Nanos, window: Nanos, value: f64) {
         let span = (window / BUCKETS as u64).max(Nanos(1));
-        let passed = (now.saturating_sub(self.since).0 / span.0).min(BUCKETS as u64);
+        let elapsed = now.saturating_sub(self.since);
+        if elapsed < span {
+            self.raise(value);
+            return;
+        }
+        let passed = (elapsed.0 / span.0).min(BUCKETS as u64);
         for _ in 0..passed {
             self.current = (self.current + 1) % BUCKETS;
             self.buckets[self.current] = 0.0;

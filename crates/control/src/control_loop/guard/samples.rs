@@ -56,17 +56,24 @@ impl Samples {
     /// Returns the rates between the last sample at or before `from` and the last one at or before
     /// `to`; `None` if the samples do not reach back so far.
     pub(super) fn rates(&self, from: Nanos, to: Nanos) -> Option<StepRates> {
-        let mut end = None;
-        for n in 0..self.len {
-            let sample = self.back(n);
-            if end.is_none() && sample.sent_at <= to {
-                end = Some(sample);
-            }
-            if sample.sent_at <= from {
-                return between(sample, end?);
+        let start = self.at(from)?;
+        between(start, self.at(to)?)
+    }
+
+    /// Returns the last sample at or before `time`.
+    ///
+    /// Samples are in the order in which their packets left, so that a binary search finds it.
+    fn at(&self, time: Nanos) -> Option<&BoundarySample> {
+        let (mut newer, mut older) = (0, self.len);
+        while newer < older {
+            let middle = newer.midpoint(older);
+            if self.back(middle).sent_at <= time {
+                older = middle;
+            } else {
+                newer = middle + 1;
             }
         }
-        None
+        (newer < self.len).then(|| self.back(newer))
     }
 }
 
@@ -106,4 +113,33 @@ fn between(old: &BoundarySample, new: &BoundarySample) -> Option<StepRates> {
             new.received_at,
         )?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn the_last_sample_before_a_time_is_that_of_a_search_of_all(
+            gaps in prop::collection::vec(0_u64..4, 0..150),
+            time in 0_u64..300,
+        ) {
+            let mut samples = Samples::new();
+            let (mut all, mut sent_at) = (std::vec![], 0);
+            for (n, gap) in gaps.into_iter().enumerate() {
+                sent_at += gap;
+                let sent = Bytes(n as u64);
+                let sample = BoundarySample { sent_at: Nanos(sent_at), sent, ..Default::default() };
+                samples.push(sample, Nanos::ZERO);
+                all.push(sample);
+            }
+            let mut kept = all.iter().rev().take(SAMPLES);
+            let naive = kept.find(|sample| sample.sent_at <= Nanos(time));
+            let found = samples.at(Nanos(time));
+            prop_assert_eq!(found.map(|s| s.sent), naive.map(|s| s.sent));
+        }
+    }
 }
