@@ -109,8 +109,8 @@ impl Site {
 
     /// Returns the number of a group of listeners.
     fn group_of(&self, range: Range, peer: Option<&str>) -> Option<usize> {
-        let day = usize::from(range == Range::Day);
-        let Some(peer) = peer else { return Some(day) };
+        let range = range as usize;
+        let Some(peer) = peer else { return Some(range) };
         let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
         let index = peers.iter().position(|name| name == peer).or_else(|| {
             (peers.len() < MOST_PEERS).then(|| {
@@ -118,24 +118,22 @@ impl Site {
                 peers.len() - 1
             })
         })?;
-        Some(2 * (index + 1) + day)
+        Some(Range::ALL.len() * (index + 1) + range)
     }
 
     fn group(&self, number: usize) -> (Range, Option<String>) {
-        let range = if number.is_multiple_of(2) { Range::Hour } else { Range::Day };
+        let (index, range) = (number / Range::ALL.len(), Range::ALL[number % Range::ALL.len()]);
         let peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
-        (range, (number / 2).checked_sub(1).and_then(|index| peers.get(index).cloned()))
+        (range, index.checked_sub(1).and_then(|index| peers.get(index).cloned()))
     }
 
     /// Returns the range and the peer of a query, if there is such a peer.
     fn asked(&self, query: &str) -> Result<(Range, Option<String>), Answer> {
-        let range = match value(query, "range").as_deref() {
-            None | Some("hour") => Range::Hour,
-            Some("day") => Range::Day,
-            Some(_) => {
-                let message = "write range=hour or range=day";
-                return Err(Answer::error(400, "range", Some("range"), message));
-            }
+        let range = value(query, "range");
+        let range = range.as_deref().unwrap_or(Range::Hour.word());
+        let Some(range) = Range::ALL.into_iter().find(|known| known.word() == range) else {
+            let message = "write range=minutes, range=hour or range=day";
+            return Err(Answer::error(400, "range", Some("range"), message));
         };
         let peer = value(query, "peer");
         if let Some(peer) = &peer

@@ -162,6 +162,8 @@ pub struct Row {
 /// The length of a history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Range {
+    /// The last three minutes, a row a second.
+    Minutes,
     /// The last hour, a row a second.
     Hour,
     /// The last day, a row a minute.
@@ -169,9 +171,31 @@ pub enum Range {
 }
 
 impl Range {
+    /// All, the shortest first.
+    pub const ALL: [Self; 3] = [Self::Minutes, Self::Hour, Self::Day];
+
+    /// Returns the word of queries.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Minutes => "minutes",
+            Self::Hour => "hour",
+            Self::Day => "day",
+        }
+    }
+
+    /// Returns the words of links.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Minutes => "Last three minutes",
+            Self::Hour => "Last hour, by the second",
+            Self::Day => "Last day, by the minute",
+        }
+    }
+
     /// Returns the length in seconds.
     pub const fn seconds(self) -> u64 {
         match self {
+            Self::Minutes => 180,
             Self::Hour => 3600,
             Self::Day => 86_400,
         }
@@ -180,7 +204,7 @@ impl Range {
     /// Returns the time of a row in seconds.
     pub const fn step(self) -> u64 {
         match self {
-            Self::Hour => 1,
+            Self::Minutes | Self::Hour => 1,
             Self::Day => 60,
         }
     }

@@ -338,7 +338,7 @@ impl Store {
     /// If they cannot be read.
     pub fn rows(&self, series: &Series, range: Range, now: u64) -> Result<Vec<Row>, StoreError> {
         let table = match range {
-            Range::Hour => "second",
+            Range::Minutes | Range::Hour => "second",
             Range::Day => "minute",
         };
         let sql = format!(

@@ -197,7 +197,9 @@ fn the_page_shows_the_status_and_is_kept_up_to_date() {
     // The worst is first.
     let at = |text: &str| html.find(text).unwrap_or_else(|| panic!("{text}"));
     assert!(at("state bad") < at("state good"));
-    for path in ["/style.css", "/page.js", "/?range=day", "/?peer=branch", "/healthz"] {
+    for path in
+        ["/style.css", "/page.js", "/?range=minutes", "/?range=day", "/?peer=branch", "/healthz"]
+    {
         assert!(served.get(path, "").0.starts_with("HTTP/1.1 200 OK"), "{path}");
     }
     let one = served.get("/?peer=branch", "").1;

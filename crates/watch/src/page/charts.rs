@@ -270,6 +270,7 @@ fn hits(chart: &Chart, shared: &Shared<'_>, svg: &mut Svg, plot: &Plot, buckets:
 /// Returns the labels of the axis at the bottom: whole times of day.
 fn clock_marks(range: Range, buckets: &Buckets) -> Vec<(f64, String)> {
     let every = match range {
+        Range::Minutes => 60,
         Range::Hour => 600,
         Range::Day => 4 * 3600,
     };

@@ -196,16 +196,12 @@ impl<'a> View<'a> {
     }
 
     fn navigation(&self) -> Markup {
-        let link = |range, name: &str| {
-            let own = query(range, self.peer);
-            html! {
-                a href=(own) aria-current=[(self.range == range).then_some("page")] { (name) }
-            }
-        };
         html! {
             nav aria-label="Range" {
-                (link(Range::Hour, "Last hour, by the second"))
-                (link(Range::Day, "Last day, by the minute"))
+                @for range in Range::ALL {
+                    a href=(query(range, self.peer))
+                        aria-current=[(self.range == range).then_some("page")] { (range.title()) }
+                }
                 @if self.peer.is_some() { a href=(query(self.range, None)) { "All peers" } }
             }
         }
@@ -351,6 +347,8 @@ impl<'a> View<'a> {
 
     fn figures(&self, chapter: &Chapter<'_>) -> Markup {
         let parts = Buckets::new(&chapter.rows, self.range, self.now, FIGURES);
+        // Parts of whole minutes need no seconds.
+        let shown = if parts.step.is_multiple_of(60) { 5 } else { 8 };
         let cells = |sample: &Sample| match chapter.live.series.direction {
             Direction::To => vec![
                 ms(sample.here_ms),
@@ -371,7 +369,7 @@ impl<'a> View<'a> {
                 @if let Some(sample) = sample {
                     tr {
                         th scope="row" {
-                            (&time_of_day((parts.start + index as u64 * parts.step) * 1000)[..5])
+                            (&time_of_day((parts.start + index as u64 * parts.step) * 1000)[..shown])
                         }
                         @for cell in cells(sample) { td class="number" { (cell) } }
                     }
@@ -407,10 +405,7 @@ impl<'a> View<'a> {
 
 /// Returns the query of a page.
 fn query(range: Range, peer: Option<&str>) -> String {
-    let range = match range {
-        Range::Hour => "hour",
-        Range::Day => "day",
-    };
+    let range = range.word();
     match peer {
         None => format!("?range={range}"),
         Some(peer) => format!("?range={range}&peer={}", crate::http::encode(peer)),
