@@ -33,6 +33,7 @@ pub(crate) struct StatusSocket {
 #[derive(Default)]
 pub(crate) struct State {
     pub(crate) not_understood: NotUnderstood,
+    pub(crate) hand_over_drops: Option<u64>,
     pub(crate) sends: Vec<SendStatus>,
     pub(crate) receives: Vec<ReceiveStatus>,
 }
@@ -72,7 +73,7 @@ impl StatusSocket {
             }
         }
         if !accepted.is_empty() {
-            let State { not_understood, sends, receives } = state();
+            let State { not_understood, hand_over_drops, sends, receives } = state();
             let status = Status {
                 version: STATUS_VERSION,
                 role: self.role.to_owned(),
@@ -81,6 +82,7 @@ impl StatusSocket {
                 up_s: seconds(now, self.started),
                 interfaces: self.interfaces.clone(),
                 not_understood,
+                hand_over_drops,
                 sends,
                 receives,
             };

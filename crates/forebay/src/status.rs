@@ -91,6 +91,10 @@ impl fmt::Display for Text<'_> {
                 wrapped(f, &format!("{frames} frames {ways} in which no IP packet was found"))?;
             }
         }
+        if let Some(packets) = self.0.hand_over_drops.filter(|packets| *packets > 0) {
+            let text = "packets were dropped since the thread that queues them has too much to do";
+            wrapped(f, &format!("{packets} {text}"))?;
+        }
         for bundle in sends {
             send(f, bundle)?;
         }
@@ -242,6 +246,7 @@ mod tests {
             up_s: 93_784.0,
             interfaces: vec!["wan0".to_owned()],
             not_understood: NotUnderstood { left: 3, arrived: 4 },
+            hand_over_drops: Some(5),
             sends: vec![SendStatus {
                 name: "branch".to_owned(),
                 receivebox: "192.0.2.1:28316".parse().ok(),
@@ -307,7 +312,9 @@ mod tests {
     fn the_text_fits_into_80_columns() {
         let text = Text(&status()).to_string();
         let start = "site at wan0, process 77, up 1 d 2 h\n    3 frames left in which no IP packet was found\n    \
-                     4 frames arrived in which no IP packet was found\n\n  \
+                     4 frames arrived in which no IP packet was found\n    \
+                     5 packets were dropped since the thread that queues them has too much to\n      \
+                     do\n\n  \
                      to branch (192.0.2.1:28316): delay control for 1 min 1 s\n    \
                      since first measured: RTT 50.3 ms, receive rate 1.7 Mbit/s\n    \
                      Mbit/s: limit 24.00, sent 23.50, received unknown; lost 1.2 %\n    \

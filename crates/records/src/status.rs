@@ -32,6 +32,10 @@ pub struct Status {
     /// the start. No bundle has them.
     #[serde(default)]
     pub not_understood: NotUnderstood,
+    /// Packets that were dropped between the threads of a sendbox since the one that queues them
+    /// had too much to do; `None` where there is one thread.
+    #[serde(default)]
+    pub hand_over_drops: Option<u64>,
     /// The bundles that it sends.
     pub sends: Vec<SendStatus>,
     /// The bundles that it receives.

@@ -106,6 +106,12 @@ pub(crate) fn text(answers: &[Answer]) -> String {
     });
     let help = "Frames in which no IP packet was found.";
     families.add(Counter, "not_understood_frames", help, unknown);
+    let between = all.iter().filter_map(|s| {
+        let interface = s.interfaces.first().map_or("", String::as_str);
+        Some(sample(&[("interface", interface)], s.hand_over_drops? as f64))
+    });
+    let help = "Packets dropped between the threads of a sendbox.";
+    families.add(Counter, "hand_over_dropped_packets", help, between);
     let modes = bundles(&all, |s| &s.sends).flat_map(|(interface, bundle)| {
         MODES.map(|mode| {
             let is = f64::from(u8::from(bundle.mode == mode));
@@ -182,6 +188,7 @@ mod tests {
             up_s: 61.5,
             interfaces: vec!["wan0".to_owned()],
             not_understood: NotUnderstood { left: 3, arrived: 4 },
+            hand_over_drops: Some(5),
             sends: vec![SendStatus {
                 name: "branch \"a\"".to_owned(),
                 receivebox: "192.0.2.1:28316".parse().ok(),
@@ -243,6 +250,7 @@ mod tests {
             "forebay_up{process=\"8\"} 0",
             "forebay_not_understood_frames_total{interface=\"wan0\",direction=\"left\"} 3",
             "forebay_not_understood_frames_total{interface=\"wan0\",direction=\"arrived\"} 4",
+            "forebay_hand_over_dropped_packets_total{interface=\"wan0\"} 5",
             "forebay_uptime_seconds{process=\"7\",role=\"site\",interface=\"wan0\"} 61.5",
             "forebay_send_mode{interface=\"wan0\",bundle=\"branch \\\"a\\\"\",mode=\"pass-through\"} 1",
             "forebay_send_limit_bytes_per_second{interface=\"wan0\",bundle=\"branch \\\"a\\\"\"} 3000000",

@@ -409,8 +409,8 @@ impl Receivebox {
         });
         State {
             not_understood: NotUnderstood { left: 0, arrived },
-            sends: Vec::new(),
             receives: receives.collect(),
+            ..State::default()
         }
     }
 

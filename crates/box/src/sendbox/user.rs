@@ -209,7 +209,12 @@ impl ForwardingHandler for Sendbox {
         let left = self.not_understood.load(Ordering::Relaxed);
         self.status.serve(now, || {
             let not_understood = NotUnderstood { left, arrived: 0 };
-            State { not_understood, sends: self.bundles.status(now, totals), receives: Vec::new() }
+            State {
+                not_understood,
+                hand_over_drops: (workers.count() > 1).then(|| workers.dropped()),
+                sends: self.bundles.status(now, totals),
+                receives: Vec::new(),
+            }
         });
         self.log.note(&self.outside, left);
         self.memory.write_if_due(now, || self.bundles.known_paths());

@@ -83,6 +83,7 @@ fn site(up: u64, peers: usize) -> Status {
         up_s: up as f64,
         interfaces: vec!["wan0".to_owned()],
         not_understood: NotUnderstood::default(),
+        hand_over_drops: None,
         sends: (0..peers).map(send).collect(),
         receives: (0..peers).map(receive).collect(),
     }
