@@ -78,6 +78,7 @@ fn set_up(root: &str) -> Option<Tree> {
         number: 0,
         name: "b".to_owned(),
         classes: vec![Discipline::Fifo { limit }],
+        shares: Vec::new(),
         share: forebay_tc::Share::default(),
     };
     let plan = Plan::new(&[bundle], &Features::probe().unwrap()).unwrap();

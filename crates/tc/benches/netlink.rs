@@ -60,6 +60,7 @@ fn tree(bundles: usize, sfq: bool) -> Tree {
         number,
         name: format!("b{number}"),
         classes: vec![discipline],
+        shares: Vec::new(),
         share: forebay_tc::Share::default(),
     };
     let bundles: Vec<BundleQueues> = (0..bundles).map(bundle).collect();

@@ -128,7 +128,9 @@ mod tests {
     use super::*;
     use crate::found::FoundClass;
     use crate::netlink::{Attributes, Batch};
-    use crate::{BundleQueues, Device, Discipline, Features, FifoLimit, Shape, Share, encode};
+    use crate::{
+        BundleQueues, ClassShare, Device, Discipline, Features, FifoLimit, Shape, Share, encode,
+    };
 
     fn plan(bundles: &[&[Discipline]]) -> Plan {
         let all: Vec<_> = bundles.iter().copied().enumerate().collect();
@@ -140,6 +142,7 @@ mod tests {
             number: *number,
             name: "b".to_owned(),
             classes: classes.to_vec(),
+            shares: Vec::new(),
             share: Share::default(),
         };
         let bundles: Vec<BundleQueues> = bundles.iter().map(bundle).collect();
@@ -290,6 +293,7 @@ mod tests {
             number,
             name: "b".to_owned(),
             classes: vec![fifo(7)],
+            shares: Vec::new(),
             share: Share { weight: *weight, rate: None },
         };
         let bundles: Vec<_> = weights.iter().enumerate().map(bundle).collect();
@@ -329,6 +333,44 @@ mod tests {
             changes(&made(&with), &without),
             [again[0], again[1], queue, "delete class fb0:ffff"]
         );
+    }
+
+    #[test]
+    fn shares_of_classes_change_in_place() {
+        let with = |shares: &[(u32, Option<u64>)]| {
+            let share = |(weight, rate): &(u32, Option<u64>)| ClassShare {
+                share: Share { weight: *weight, rate: rate.map(Rate::from_mbps) },
+                ceil: None,
+            };
+            let bundle = BundleQueues {
+                number: 0,
+                name: "b".to_owned(),
+                classes: vec![fifo(7), fifo(8)],
+                shares: shares.iter().map(share).collect(),
+                share: Share::default(),
+            };
+            Plan::new(&[bundle], &Features::of(&["htb", "pfifo"])).unwrap()
+        };
+        let plan = with(&[(1, Some(4)), (2, None)]);
+        assert_eq!(changes(&made(&plan), &plan), [""; 0]);
+        let to = |shares| changes(&made(&plan), &with(shares));
+        assert_eq!(to(&[(1, Some(4)), (3, None)]), ["change class 1000:101"]);
+        // The part of the rate is set with the bundle's.
+        assert_eq!(to(&[(1, Some(5)), (2, None)]), [""; 0]);
+        // To strict priority and back, the kernel moves no class.
+        let again = [
+            "delete class 1000:1",
+            "make class 1000:1",
+            "make qdisc below 1000:1, pfifo limit 7 packets",
+            "delete class 1000:101",
+            "make class 1000:101",
+            "make qdisc below 1000:101, pfifo limit 8 packets",
+        ];
+        let strict = numbered(&[(0, &[fifo(7), fifo(8)])]);
+        let there = changes(&made(&plan), &strict);
+        assert_eq!(there, [&again[..], &["delete class 1000:ffff"]].concat());
+        let back = changes(&made(&strict), &plan);
+        assert_eq!(back, [&["make class 1000:ffff"], &again[..]].concat());
     }
 
     #[test]

@@ -20,11 +20,6 @@ pub(crate) const TCA_KIND: u16 = 1;
 /// that a frame still takes HTB about a nanosecond (8.8 Tbit/s).
 const UNLIMITED: u64 = 1 << 40;
 
-/// HTB's burst, as time at the rate, so that a change of the rate gives no credit. HTB sends a
-/// packet while its class is not in debt, however long the packet is. Therefore the burst only has
-/// to cover the lateness of the kernel's timers, as in the sendbox's own token bucket.
-const BURST: Nanos = Nanos::from_micros(250);
-
 /// The unit in which HTB counts time (`/proc/net/psched`).
 const TICK: Nanos = Nanos(64);
 
@@ -104,7 +99,7 @@ pub(crate) fn class(
         let rate = u32::try_from(rate).unwrap_or(u32::MAX);
         parms[spec + 8..spec + 12].copy_from_slice(&rate.to_ne_bytes());
     }
-    let ticks = (BURST.0 / TICK.0) as u32;
+    let ticks = (class.burst.0 / TICK.0) as u32;
     for (at, word) in [(24, ticks), (28, ticks), (32, class.quantum.0 as u32), (40, class.urgency)]
     {
         parms[at..at + 4].copy_from_slice(&word.to_ne_bytes());
@@ -154,7 +149,8 @@ impl HtbClass {
         })
     }
 
-    /// Whether the settings are those of `class`. The rate of a bundle's class does not count.
+    /// Whether the settings are those of `class`. The rate of a bundle's class does not count, nor
+    /// does the part that a weighted class has of it.
     pub(crate) fn is(&self, class: &Class) -> bool {
         let ceil = self.rate.map_or(UNLIMITED, bytes_per_second);
         let shaped = match class.shape {
@@ -164,7 +160,7 @@ impl HtbClass {
         };
         let assured = class.assured.map_or(ceil, |rate| bytes_per_second(rate).min(ceil));
         shaped
-            && self.assured == assured
+            && (self.assured == assured || class.parent.is_lender())
             && u64::from(self.quantum) == class.quantum.0
             && self.urgency == class.urgency
     }
@@ -255,7 +251,8 @@ mod tests {
     fn shaped() -> Class {
         let (id, quantum) = (Handle::of_bundle(0), Bytes(3_028));
         let parent = id.qdisc();
-        Class { id, parent, shape: Shape::Bundle, assured: None, urgency: 0, quantum }
+        let burst = Nanos::from_micros(250);
+        Class { id, parent, shape: Shape::Bundle, assured: None, urgency: 0, quantum, burst }
     }
 
     /// By hand after `linux/pkt_sched.h`: 96 Mbit/s are 12 000 000 B/s (0x00b71b00), 250 us are

@@ -79,7 +79,7 @@ impl Features {
     }
 
     /// Whether the kernel lacks `discipline` itself.
-    pub(crate) fn lacks(&self, discipline: &Discipline) -> bool {
+    pub fn lacks(&self, discipline: &Discipline) -> bool {
         !self.0.contains(discipline.kind())
     }
 

@@ -67,6 +67,16 @@ impl Handle {
         Self::new(self.major(), class as u16 * MAX_FLOWS + flow + 1)
     }
 
+    /// Names the class, in this queue of a bundle, that lends weighted classes the bundle's rate.
+    pub const fn lender(self) -> Self {
+        Self::new(self.major(), u16::MAX)
+    }
+
+    /// Whether this is the class of a bundle that lends weighted classes its rate.
+    pub fn is_lender(self) -> bool {
+        self.queue().is_some() && self.minor() == u16::MAX
+    }
+
     /// Returns the number of the qdisc.
     pub const fn major(self) -> u16 {
         (self.0 >> 16) as u16

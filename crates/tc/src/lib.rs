@@ -27,6 +27,7 @@ mod netlink;
 mod plan;
 mod record;
 mod route;
+mod share;
 mod show;
 mod statistics;
 mod tree;
@@ -40,10 +41,9 @@ pub use error::Error;
 pub use features::Features;
 pub use found::{Found, Root};
 pub use handle::{Handle, MAX_BUNDLES};
-pub use plan::{
-    BundleQueues, Class, Filter, Object, Plan, Program, Qdisc, QdiscKind, Shape, Share,
-};
+pub use plan::{BundleQueues, Class, Filter, Object, Plan, Program, Qdisc, QdiscKind, Shape};
 pub use route::Route;
+pub use share::{ClassShare, Share, parts};
 pub use statistics::{QueueCounts, Statistics};
 pub use tree::{Foreign, Tree};
 pub use watch::{Event, Watch};

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use forebay_units::{Bytes, Rate};
+use forebay_units::{Bytes, Nanos, Rate};
 
 use crate::handle::MAX_FLOWS;
-use crate::{Discipline, Error, Features, FifoLimit, Handle, MAX_BUNDLES};
+use crate::{
+    ClassShare, Discipline, Error, Features, FifoLimit, Handle, MAX_BUNDLES, Share, parts,
+};
 
 /// The queues of a bundle.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,25 +16,12 @@ pub struct BundleQueues {
     pub number: usize,
     /// The name of the bundle.
     pub name: String,
-    /// The discipline of its queue, or of each class of strict priority, the most urgent first.
+    /// The discipline of its queue, or of each class; of strict priority, the most urgent first.
     pub classes: Vec<Discipline>,
+    /// The share of each class in the rate of the bundle; empty for strict priority.
+    pub shares: Vec<ClassShare>,
     /// Its part of the common limit of all bundles, if there is one.
     pub share: Share,
-}
-
-/// The part of a bundle in the common limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Share {
-    /// The weight, from 1 to 100, by which bundles divide what is left beyond guaranteed rates.
-    pub weight: u32,
-    /// The guaranteed rate.
-    pub rate: Option<Rate>,
-}
-
-impl Default for Share {
-    fn default() -> Self {
-        Self { weight: 1, rate: None }
-    }
 }
 
 /// The tree of a sendbox on one device.
@@ -46,6 +35,8 @@ pub struct Plan {
     flows: u16,
     /// The common limit of all bundles.
     pub(crate) limit: Option<Rate>,
+    /// The shares of the classes of bundles that have weighted ones, by the number of the bundle.
+    pub(crate) shares: BTreeMap<usize, Vec<ClassShare>>,
     /// The parts of the tree in an order in which they can be created. The filter that sends
     /// packets into the tree is the last: until then all packets pass unshaped.
     pub objects: Vec<Object>,
@@ -98,6 +89,8 @@ pub struct Class {
     pub urgency: u32,
     /// Bytes that it may send in its turn.
     pub quantum: Bytes,
+    /// The credit that it keeps while it waits, as time at its rates.
+    pub burst: Nanos,
 }
 
 /// The rate at which a class sends.
@@ -107,7 +100,7 @@ pub enum Shape {
     Bundle,
     /// No limit: the class waits only for its turn.
     Unlimited,
-    /// The common limit of all bundles.
+    /// The common limit of all bundles, or the ceiling of a class.
     Limit(Rate),
 }
 
@@ -159,9 +152,18 @@ const MAX_ENTRIES: usize = 1 << 20;
 /// class send one packet in a round even if the packet is longer than the quantum.
 const QUANTUM: Bytes = Bytes(2 * 1_514);
 
-/// The turn of the bundle of the least weight, for what bundles borrow: the longest super-packet
-/// that TCP sends, since HTB lets a class send one packet in its turn however long it is. While all
-/// bundles send, each has its assured rate, and no one takes turns.
+/// The credit of a class that does not wait for others, as time at its rate, so that a change of the
+/// rate gives no credit. HTB sends a packet while its class is not in debt, however long the packet
+/// is. Therefore the burst only has to cover the lateness of the kernel's timers, as in the
+/// sendbox's own token bucket.
+const BURST: Nanos = Nanos::from_micros(250);
+
+/// The largest credit of a class that waits for others.
+const MOST_BURST: Nanos = Nanos::from_secs(1);
+
+/// The turn of the bundle or class of the least weight, for what it borrows: the longest
+/// super-packet that TCP sends, since HTB lets a class send one packet in its turn however long it
+/// is. While all bundles send, each has its assured rate, and no one takes turns.
 const BORROWED: Bytes = Bytes(64 * 1_024);
 
 impl Plan {
@@ -255,7 +257,7 @@ impl Plan {
         features.require("htb")?;
         let class = |id: Handle, shape, urgency| {
             let (parent, assured, quantum) = (id.qdisc(), None, QUANTUM);
-            Class { id, parent, shape, assured, urgency, quantum }
+            Class { id, parent, shape, assured, urgency, quantum, burst: BURST }
         };
         let mut objects = vec![qdisc(Some(Handle::TREE), Handle::ROOT, QdiscKind::Htb)];
         objects.extend(
@@ -290,7 +292,10 @@ impl Plan {
             }
             objects.push(qdisc(Some(queue), parent, QdiscKind::Htb));
             let mut masks = 0;
-            for (k, discipline) in bundle.classes.iter().enumerate() {
+            if !bundle.shares.is_empty() {
+                objects.extend(weighted(bundle, features)?);
+            }
+            for (k, discipline) in bundle.classes.iter().enumerate().skip(bundle.shares.len()) {
                 features.check(discipline)?;
                 let (leaf, leaves) = match stands_in(discipline) {
                     Some(leaf) if features.lacks(discipline) => (leaf, flows),
@@ -310,9 +315,59 @@ impl Plan {
             let program = Program::Bundles;
             objects.push(Object::Filter(Filter { parent: Handle::TREE, program }));
         }
+        let weighted = bundles.iter().filter(|b| !b.shares.is_empty());
+        let shares = weighted.map(|b| (b.number, b.shares.clone())).collect();
         let bundles = bundles.iter().map(|b| (b.number, b.name.clone())).collect();
-        Ok(Self { bundles, room, flows, limit, objects })
+        Ok(Self { bundles, room, flows, limit, shares, objects })
     }
+}
+
+/// Returns the classes of a bundle that share its rate, each with its queue, below one class that
+/// lends them all that the bundle has.
+///
+/// # Errors
+/// If the kernel lacks a discipline: flows of weighted classes have no leaves that could stand in.
+fn weighted(bundle: &BundleQueues, features: &Features) -> Result<Vec<Object>, Error> {
+    let queue = Handle::of_queue(bundle.number);
+    let (shape, assured, urgency) = (Shape::Unlimited, None, 0);
+    let (id, parent, quantum) = (queue.lender(), queue, BORROWED);
+    let lender = Class { id, parent, shape, assured, urgency, quantum, burst: BURST };
+    let mut objects = vec![Object::Class(lender)];
+    let classes = weighted_classes(bundle.number, &bundle.shares, None);
+    for (class, discipline) in classes.zip(&bundle.classes) {
+        features.require(discipline.kind())?;
+        objects.push(Object::Class(class));
+        objects.push(qdisc(None, class.id, QdiscKind::Queue(*discipline)));
+    }
+    Ok(objects)
+}
+
+/// Returns the weighted classes of bundle number `number` at its present rate, `None` being no
+/// limit. A class has its part of the rate ([`parts`]), and borrows what others do not use in turns
+/// as long as its weight. The part of a class to which guarantees leave nothing is 1/256 of the
+/// rate: a packet that it sent at a rate near zero would keep it in debt for a minute, the longest
+/// that HTB keeps, whatever its part is then.
+pub(crate) fn weighted_classes(
+    number: usize,
+    shares: &[ClassShare],
+    rate: Option<Rate>,
+) -> impl Iterator<Item = Class> {
+    let queue = Handle::of_queue(number);
+    let least = shares.iter().map(|class| class.share.weight).min().unwrap_or(1).max(1);
+    // While it waits for two super-packets of others, a class keeps its credit.
+    let wait = rate.map(|rate| rate.time_for(Bytes(2 * BORROWED.0)));
+    let burst = wait.map_or(BURST, |wait| wait.clamp(BURST, MOST_BURST));
+    let floor = rate.map_or(Rate::ZERO, |rate| Rate::from_bps(rate.as_bps() / 256));
+    let mut assured = rate.map(|rate| parts(rate, shares)).into_iter().flatten();
+    shares.iter().enumerate().map(move |(k, ClassShare { share, ceil })| Class {
+        id: queue.leaf(k, 0),
+        parent: queue.lender(),
+        shape: ceil.map_or(Shape::Unlimited, Shape::Limit),
+        assured: assured.next().map(|part| part.max(floor)),
+        urgency: 0,
+        quantum: Bytes(BORROWED.0 * u64::from(share.weight) / u64::from(least)),
+        burst,
+    })
 }
 
 /// What the bundles' parts of a common limit are computed from.
@@ -378,7 +433,7 @@ pub(crate) fn stands_in(discipline: &Discipline) -> Option<Discipline> {
 
 /// Returns the number of classes whose flows have leaves.
 fn hashed(bundles: &[BundleQueues], features: &Features) -> usize {
-    let all = bundles.iter().flat_map(|b| &b.classes);
+    let all = bundles.iter().filter(|b| b.shares.is_empty()).flat_map(|b| &b.classes);
     all.filter(|d| features.lacks(d) && stands_in(d).is_some()).count()
 }
 

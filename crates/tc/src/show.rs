@@ -40,8 +40,11 @@ impl Plan {
             }
         }
         let classes: Vec<&Class> = self.classes(handle).collect();
-        for alike in classes.chunk_by(|a, b| a.shape == Shape::Unlimited && a.urgency == b.urgency)
-        {
+        let is_weighted = |class: &Class| class.parent.is_lender();
+        let alike = |a: &&Class, b: &&Class| {
+            a.shape == Shape::Unlimited && a.urgency == b.urgency && !is_weighted(b)
+        };
+        for alike in classes.chunk_by(alike) {
             let (Some(first), Some(last)) = (alike.first(), alike.last()) else { continue };
             let many = if alike.len() > 1 {
                 format!("es {} to {} ({})", first.id, last.id, alike.len())
@@ -53,7 +56,9 @@ impl Plan {
             let of = if first.id == Handle::UPLINK { ": all bundles" } else { &of };
             let assured = first.assured.map(|rate| format!(", {rate} assured"));
             let assured = assured.unwrap_or_default();
+            let of = if first.id.is_lender() { ": all classes" } else { of };
             let urgency = match first.shape {
+                _ if is_weighted(first) => format!(", {} in its turn", first.quantum),
                 Shape::Unlimited => format!(", urgency {}", first.urgency),
                 Shape::Bundle | Shape::Limit(_) => String::new(),
             };
@@ -137,6 +142,7 @@ mod tests {
             number,
             name: name.to_owned(),
             classes,
+            shares: Vec::new(),
             share: crate::Share::default(),
         };
         let bundles = [bundle(0, "oslo", vec![fifo]), bundle(1, "rome", vec![fifo, sfq])];

@@ -1,6 +1,7 @@
 //! Installing a plan on a device, and keeping it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::iter;
 use std::path::PathBuf;
 
 use forebay_units::Rate;
@@ -10,7 +11,7 @@ use crate::encode::{self, CHANGE, CREATE};
 use crate::found::has_filters;
 use crate::lock::Lock;
 use crate::netlink::{Batch, Failure, Netlink, Tc};
-use crate::plan::later_programs;
+use crate::plan::{later_programs, weighted_classes};
 use crate::record::Record;
 use crate::{
     Class, Device, Error, Filter, Found, Handle, Object, Plan, Program, Qdisc, QueueCounts, Root,
@@ -80,7 +81,7 @@ impl Tree {
             }
         }
         let batch = Batch::default();
-        let (rates, changed) = (rates(&plan, &found), Vec::new());
+        let (rates, changed) = (rates(&plan, &found), plan.shares.keys().copied().collect());
         let leaves = Leaves::new(plan.room);
         let mut tree =
             Self { device, plan, socket, batch, rates, changed, record, leaves, _lock: lock };
@@ -108,7 +109,7 @@ impl Tree {
     pub fn rebuild(&mut self, programs: &Programs<'_>) -> Result<Vec<Step>, Error> {
         let found = self.found()?;
         self.rates = rates(&self.plan, &found);
-        self.changed.clear();
+        self.changed = self.plan.shares.keys().copied().collect();
         let steps = steps(&found, &self.plan);
         self.apply(&steps, programs)?;
         Ok(steps)
@@ -128,7 +129,8 @@ impl Tree {
         let steps = changes(&found, &self.plan, &plan);
         let before = (self.plan.clone(), self.rates.clone());
         self.rates = rates(&plan, &found);
-        self.changed.clear();
+        // Shares of classes may be others.
+        self.changed = plan.shares.keys().copied().collect();
         self.plan = plan;
         if let Err(e) = self.apply(&steps, programs) {
             (self.plan, self.rates) = before;
@@ -230,17 +232,24 @@ impl Tree {
         self.batch.clear();
         self.changed.sort_unstable();
         self.changed.dedup();
+        // The class of each message.
+        let mut ids = Vec::new();
         for &bundle in &self.changed {
             let Some(Some((class, rate))) = self.rates.get(bundle) else { continue };
-            let replace = libc::NLM_F_REPLACE;
-            encode::class(&mut self.batch, &self.device, class, *rate, replace);
+            let shares = self.plan.shares.get(&bundle).map_or(&[][..], Vec::as_slice);
+            let classes = weighted_classes(bundle, shares, *rate).map(|class| (class, None));
+            for (class, rate) in iter::once((*class, *rate)).chain(classes) {
+                ids.push(class.id);
+                let replace = libc::NLM_F_REPLACE;
+                encode::class(&mut self.batch, &self.device, &class, rate, replace);
+            }
         }
         if self.batch.is_empty() {
             return Ok(0);
         }
         let failures = self.socket.transact(&mut self.batch)?;
         if let Some(failure) = failures.into_iter().next() {
-            let id = self.changed.get(failure.index).map(|number| Handle::of_bundle(*number));
+            let id = ids.get(failure.index).copied();
             let object = format!("rate of class {}", id.unwrap_or(Handle::TREE));
             return Err(refused(&self.device, object, failure));
         }

@@ -123,6 +123,11 @@ impl Policy {
         self.discipline.kind == Kind::Weighted
     }
 
+    /// Returns the shares of weighted classes.
+    pub(crate) fn shares(&self) -> impl Iterator<Item = Share> {
+        self.classes.iter().filter(|_| self.is_weighted()).map(|class| class.share)
+    }
+
     /// Whether `other` differs in the shares of classes only, or not at all.
     pub(crate) fn differs_in_shares(&self, other: &Self) -> bool {
         let shared = |policy: &Self| {
@@ -158,11 +163,6 @@ impl Policy {
                     Err(source.error_at(class.name.span(), format!("{of}.class"), message))
                 }
             };
-        }
-        if let (Kind::Weighted, QueueOwner::Kernel(_)) = (kind, owner) {
-            let message = "weighted classes go with `dataplane = \"user\"`: use strict priority, \
-                           or the weights of bundles";
-            return Err(source.error_at(span, key, message));
         }
         let few = match kind {
             Kind::Weighted if classes.len() < 2 => Some("weighted classes need at least two"),
@@ -260,6 +260,17 @@ impl ClassTable {
                 policy
             }
         };
+        if let (Kind::Weighted, QueueOwner::Kernel(Some(features)), Some(queue)) =
+            (kind, owner, policy.to_tc())
+            && features.lacks(&queue)
+        {
+            let message = format!(
+                "this kernel has no {}, and nothing stands in for it in a weighted class: use fifo \
+                 or another policy",
+                policy.kind.kernel_name()
+            );
+            return Err(source.error_at(name.span(), format!("{key}.policy"), message));
+        }
         Ok(Class { name: name.into_inner(), matches, policy, share })
     }
 }

@@ -36,6 +36,12 @@ impl From<Share> for forebay_tc::Share {
     }
 }
 
+impl From<Share> for forebay_tc::ClassShare {
+    fn from(share: Share) -> Self {
+        Self { share: share.into(), ceil: share.ceil }
+    }
+}
+
 impl From<Share> for forebay_queue::Class {
     fn from(share: Share) -> Self {
         Self { share: share.into(), ceil: share.ceil }
@@ -117,28 +123,10 @@ impl ShareKeys {
 }
 
 /// Returns the rate that each of `shares` has while all send all the time below the common `limit`,
-/// in the order given: its guarantee and its part, by weight, of what guarantees leave, or its
-/// ceiling, if that is less; the others divide what it leaves then.
+/// in the order given.
 pub fn effective(limit: Rate, shares: &[Share]) -> Vec<Rate> {
-    let mut is_full = vec![false; shares.len()];
-    loop {
-        let owed = |n: usize| {
-            let share = shares[n];
-            (if is_full[n] { share.ceil } else { share.rate }).map_or(0, Rate::as_bps)
-        };
-        let rest = limit.as_bps().saturating_sub((0..shares.len()).map(owed).sum());
-        let open = |n: &usize| !is_full[*n];
-        let weights: u32 = (0..shares.len()).filter(open).map(|n| shares[n].weight).sum();
-        let part = |n: usize| f64::from(shares[n].weight) / f64::from(weights) * rest as f64;
-        let rate = |n| owed(n) + if is_full[n] { 0 } else { part(n).round() as u64 };
-        let rates: Vec<_> = (0..shares.len()).map(rate).map(Rate::from_bps).collect();
-        let above = |n: &usize| open(n) && shares[*n].ceil.is_some_and(|ceil| rates[*n] > ceil);
-        let full: Vec<_> = (0..shares.len()).filter(above).collect();
-        if full.is_empty() {
-            return rates;
-        }
-        full.into_iter().for_each(|n| is_full[n] = true);
-    }
+    let shares: Vec<_> = shares.iter().map(|share| (*share).into()).collect();
+    forebay_tc::parts(limit, &shares)
 }
 
 /// Checks the common limit `max_rate` of the table `of`, of which `bundles` have guarantees.
@@ -158,33 +146,4 @@ pub(super) fn check_limit(
         _ => return Ok(()),
     };
     Err(source.error_at(given.span(), format!("{of}.max_rate"), message))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn effective_shares_have_the_values_computed_by_hand() {
-        let mbps = Rate::from_mbps;
-        let share = |weight, rate, ceil| Share {
-            weight,
-            rate: Some(rate).filter(|&r| r > 0).map(mbps),
-            ceil: Some(ceil).filter(|&c| c > 0).map(mbps),
-        };
-        for (limit, shares, expected) in [
-            (100, vec![share(1, 0, 0), share(4, 0, 0)], vec![20, 80]),
-            // 60 are left: 20 and 40.
-            (100, vec![share(1, 40, 0), share(2, 0, 0)], vec![60, 40]),
-            // The second would have 50 and leaves 40, which the others divide.
-            (100, vec![share(1, 0, 0), share(2, 0, 10), share(1, 0, 0)], vec![45, 10, 45]),
-            // Nobody may take the rest.
-            (100, vec![share(1, 0, 10), share(1, 20, 20)], vec![10, 20]),
-            (100, vec![share(7, 100, 0), share(1, 0, 0)], vec![100, 0]),
-            (100, vec![], vec![]),
-        ] {
-            let rates = effective(mbps(limit), &shares);
-            assert_eq!(rates, expected.into_iter().map(mbps).collect::<Vec<_>>(), "{shares:?}");
-        }
-    }
 }

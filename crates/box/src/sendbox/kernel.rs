@@ -287,9 +287,9 @@ impl Sendbox {
                 None => QueueTotals::default(),
             };
             let others = self.receivebox.as_ref().map(|receivebox| receivebox.status(now));
-            let State { mut not_understood, receives, .. } = others.unwrap_or_default();
-            not_understood.left = left;
-            State { not_understood, sends: self.bundles.status(now, totals), receives }
+            let mut state = others.unwrap_or_default();
+            state.not_understood.left = left;
+            State { sends: self.bundles.status(now, totals), ..state }
         });
         if now >= self.due_check {
             let frames = self.observer.not_understood()?;

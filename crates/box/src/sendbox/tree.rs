@@ -41,6 +41,7 @@ pub(super) fn queues(number: usize, bundle: &BundleConfig) -> BundleQueues {
         number,
         name: bundle.name.clone(),
         classes: all.filter_map(Discipline::to_tc).collect(),
+        shares: policy.shares().map(Into::into).collect(),
         share: bundle.share.into(),
     }
 }

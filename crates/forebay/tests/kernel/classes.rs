@@ -1,5 +1,5 @@
-//! Three weighted classes of one bundle in user space, and changes of their shares while their
-//! queues are full.
+//! Three weighted classes of one bundle, over both dataplanes, and changes of their shares while
+//! their queues are full.
 
 use forebay_records::Status;
 
@@ -19,19 +19,34 @@ type Shares = [&'static str; 3];
 /// A sendbox whose bundle has three classes, and their traffic.
 struct Classes<'a> {
     net: &'a Net,
+    /// The first line of the file's table.
+    head: &'static str,
     traffic: Vec<Transfers>,
 }
 
-impl Classes<'_> {
+impl<'a> Classes<'a> {
+    /// Starts a sendbox and traffic of all classes.
+    fn start(net: &'a Net, head: &'static str, shares: Shares) -> (Self, Process) {
+        let mut classes = Classes { net, head, traffic: Vec::new() };
+        let file = classes.write(shares);
+        let valid = net.ask(&format!("check {file}"));
+        assert!(valid.contains("valid"), "{valid}");
+        let log = net.dir.0.join("log");
+        let process = Process::start(&net.router, &["sendbox", "--config", &file], "", &log);
+        let traffic = HOSTS[..3].iter().map(|host| Transfers::between(&net.from, &net.to, host, 3));
+        classes.traffic = traffic.collect();
+        (classes, process)
+    }
+
     /// Writes the file. A class is known by its host, and the last one takes the rest.
     fn write(&self, shares: Shares) -> String {
         let prefixes: Vec<String> = HOSTS[..3].iter().map(|host| format!("{host}/32")).collect();
         let mut text = format!(
-            "[sendbox]\ninside = \"fb-in\"\noutside = \"fb-out\"\nlisten = \"10.9.9.1:28316\"\n\
+            "[sendbox]\n{}\noutside = \"fb-out\"\nlisten = \"10.9.9.1:28316\"\n\
              [[bundle]]\nname = \"p\"\nid = 1\nreceivebox = \"{}:28316\"\n\
              prefixes = {prefixes:?}\nkey_file = \"1.key\"\nceil = \"{RATE} Mbit/s\"\n\
              policy = \"weighted\"\n",
-            HOSTS[0]
+            self.head, HOSTS[0]
         );
         for (class, (prefix, keys)) in prefixes.iter().zip(shares).enumerate() {
             let lists =
@@ -83,6 +98,17 @@ impl Classes<'_> {
         self.write(shares);
         self.net.ask("reload")
     }
+
+    /// Checks that a change is refused with this text.
+    fn refuses(&self, shares: Shares, text: &str) {
+        self.write(shares);
+        let refused = std::process::Command::new("ip")
+            .args(["netns", "exec", &self.net.router.0, PROGRAM, "reload"])
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&refused.stderr);
+        assert!(!refused.status.success() && said.contains(text), "{refused:?}");
+    }
 }
 
 #[test]
@@ -91,14 +117,8 @@ fn weighted_classes_have_their_shares_in_user_space() {
         return;
     }
     let net = &Net::new("uc", false);
-    let mut classes = Classes { net, traffic: Vec::new() };
-    let file = classes.write(["weight = 1", "weight = 2", "weight = 3"]);
-    let valid = net.ask(&format!("check {file}"));
-    assert!(valid.contains("valid"), "{valid}");
-    let log = net.dir.0.join("log");
-    let mut process = Process::start(&net.router, &["sendbox", "--config", &file], "", &log);
-    let traffic = HOSTS[..3].iter().map(|host| Transfers::between(&net.from, &net.to, host, 3));
-    classes.traffic = traffic.collect();
+    let weights = ["weight = 1", "weight = 2", "weight = 3"];
+    let (mut classes, mut process) = Classes::start(net, "inside = \"fb-in\"", weights);
     classes.check("weights 1, 2, 3", [4.0, 8.0, 12.0]);
     let said = classes.reload(["weight = 3", "weight = 2", "weight = 1"]);
     for text in ["class c0 weight 1 to 3", "class c2 weight 3 to 1"] {
@@ -112,13 +132,8 @@ fn weighted_classes_have_their_shares_in_user_space() {
     let rates = classes.check("a guarantee and a ceiling", [15.0, 3.0, 6.0]);
     assert!(rates[1] <= 3.0 * 1.01, "the ceiling: {rates:?}");
     // Guarantees above the bundle's rate are refused, and nothing changes.
-    classes.write(["rate = \"12 Mbit/s\"", "rate = \"13 Mbit/s\"", "weight = 2"]);
-    let refused = std::process::Command::new("ip")
-        .args(["netns", "exec", &net.router.0, PROGRAM, "reload"])
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&refused.stderr);
-    assert!(!refused.status.success() && said.contains("add up to 25.000 Mbit/s"), "{refused:?}");
+    let above = ["rate = \"12 Mbit/s\"", "rate = \"13 Mbit/s\"", "weight = 2"];
+    classes.refuses(above, "add up to 25.000 Mbit/s");
     classes.traffic.iter().for_each(Transfers::go_on);
     let status = classes.status();
     assert_eq!(status.sends[0].dropped, Some(0), "no change lost a packet");
@@ -130,5 +145,31 @@ fn weighted_classes_have_their_shares_in_user_space() {
     classes.traffic.drain(..).for_each(|transfers| {
         transfers.end();
     });
+    process.signal(libc::SIGTERM);
+}
+
+#[test]
+fn weighted_classes_have_their_shares_over_the_kernels_queues() {
+    if !has_root() {
+        return;
+    }
+    let net = &Net::new("kc", true);
+    // Twelve are guaranteed. Of the other twelve, the ceiling leaves nine for weights 1 and 2.
+    let first = ["rate = \"12 Mbit/s\"", "weight = 9\nceil = \"3 Mbit/s\"", "weight = 2"];
+    let (classes, mut process) = Classes::start(net, "dataplane = \"kernel\"", first);
+    let rates = classes.check("a guarantee and a ceiling", [15.0, 3.0, 6.0]);
+    assert!(rates[1] <= 3.0 * 1.01, "the ceiling: {rates:?}");
+    let said = classes.reload(["rate = \"6 Mbit/s\"", "weight = 1", "weight = 1"]);
+    for text in ["class c0 rate 12.000 Mbit/s to 6.000 Mbit/s", "class c1 weight 9 to 1"] {
+        assert!(said.contains(text), "{text}: {said}");
+    }
+    classes.check("half of the guarantee", [12.0, 6.0, 6.0]);
+    classes.reload(["weight = 1", "weight = 2", "weight = 3"]);
+    classes.check("weights 1, 2, 3", [4.0, 8.0, 12.0]);
+    classes.reload(["rate = \"9 Mbit/s\"", "weight = 1", "weight = 1"]);
+    classes.check("a first guarantee", [14.0, 5.0, 5.0]);
+    let above = ["rate = \"12 Mbit/s\"", "rate = \"13 Mbit/s\"", "weight = 2"];
+    classes.refuses(above, "add up to 25.000 Mbit/s");
+    classes.traffic.iter().for_each(Transfers::go_on);
     process.signal(libc::SIGTERM);
 }

@@ -16,6 +16,7 @@ fn plan(bundles: &[&[Discipline]], kinds: &[&'static str]) -> Result<Plan, Error
             number,
             name: format!("b{number}"),
             classes: classes.to_vec(),
+            shares: Vec::new(),
             share: Share::default(),
         })
         .collect();
@@ -24,7 +25,8 @@ fn plan(bundles: &[&[Discipline]], kinds: &[&'static str]) -> Result<Plan, Error
 
 fn class(id: Handle, shape: Shape, urgency: u32) -> Object {
     let (parent, quantum) = (id.qdisc(), Bytes(3_028));
-    Object::Class(Class { id, parent, shape, assured: None, urgency, quantum })
+    let burst = Nanos::from_micros(250);
+    Object::Class(Class { id, parent, shape, assured: None, urgency, quantum, burst })
 }
 
 #[test]
@@ -91,6 +93,7 @@ fn a_running_tree_grows_within_its_room_and_keeps_its_leaves() {
         number,
         name: format!("b{number}"),
         classes: vec![discipline],
+        shares: Vec::new(),
         share: Share::default(),
     };
     let features = Features::of(HERE);
@@ -135,6 +138,7 @@ fn bundles_have_their_parts_of_a_common_limit() {
         number,
         name: format!("b{number}"),
         classes: vec![FIFO],
+        shares: Vec::new(),
         share: Share { weight, rate: rate.map(Rate::from_mbps) },
     };
     let bundles = [bundle(0, 2, None), bundle(1, 8, Some(3)), bundle(2, 10, None)];
@@ -161,4 +165,42 @@ qdisc fb0: htb
     // A plan that follows keeps the limit.
     let next = plan.next(&bundles[..1], &Features::of(HERE)).unwrap();
     assert_eq!(next.limit(), Some(limit));
+}
+
+/// The second class has twice the others' turns, and never more than 2 Mbit/s. The guarantee of the
+/// first one is part of its rate, which is not in the plan.
+#[test]
+fn weighted_classes_borrow_from_one_class_of_their_bundle() {
+    let class = |weight, rate: Option<u64>, ceil: Option<u64>| ClassShare {
+        share: Share { weight, rate: rate.map(Rate::from_mbps) },
+        ceil: ceil.map(Rate::from_mbps),
+    };
+    let bundle = BundleQueues {
+        number: 0,
+        name: "oslo".to_owned(),
+        classes: vec![FIFO, FIFO, FIFO],
+        shares: vec![class(1, Some(4), None), class(2, None, Some(2)), class(1, None, None)],
+        share: Share::default(),
+    };
+    let plan = Plan::new(std::slice::from_ref(&bundle), &Features::of(HERE)).unwrap();
+    let expected = "\
+qdisc fb0: htb
+  filter bpf: by the longest prefix of the destination
+  class fb0:1: bundle oslo, at the rate of its control loop
+    qdisc 1000: htb
+      filter bpf: by the packet's class
+      class 1000:ffff: all classes, unlimited, urgency 0
+      class 1000:1, unlimited, 65536 B in its turn
+        qdisc pfifo limit 1250 packets
+      class 1000:101, at most 2.000 Mbit/s, 131072 B in its turn
+        qdisc pfifo limit 1250 packets
+      class 1000:201, unlimited, 65536 B in its turn
+        qdisc pfifo limit 1250 packets
+  direct: everything else, unshaped
+";
+    assert_eq!(plan.to_string(), expected);
+    // Nothing stands in for SFQ.
+    let sfq = BundleQueues { classes: vec![FIFO, SFQ, FIFO], ..bundle };
+    let said = Plan::new(&[sfq], &Features::of(HERE)).unwrap_err().to_string();
+    assert!(said.starts_with("this kernel has no queueing discipline sfq: "), "{said}");
 }

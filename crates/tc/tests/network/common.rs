@@ -130,6 +130,7 @@ pub(crate) fn plan(bundles: &[&[Discipline]]) -> Plan {
         .iter()
         .enumerate()
         .map(|(number, classes)| BundleQueues {
+            shares: Vec::new(),
             share: forebay_tc::Share::default(),
             number,
             name: format!("b{number}"),

@@ -167,6 +167,7 @@ fn a_change_touches_what_differs_and_a_refused_one_nothing() {
         let program = ByAddress::load();
         let numbered = |bundles: &[(usize, Discipline)]| -> Vec<BundleQueues> {
             let bundle = |(number, discipline): &(usize, Discipline)| BundleQueues {
+                shares: Vec::new(),
                 share: forebay_tc::Share::default(),
                 number: *number,
                 name: format!("b{number}"),

@@ -70,7 +70,9 @@ impl Sendbox {
         for step in steps {
             match step {
                 Step::Add { number, config } => all.push(tree::queues(*number, config)),
-                Step::Change { number, config, parts } if parts.policy || parts.share => {
+                Step::Change { number, config, parts }
+                    if parts.policy || parts.classes || parts.share =>
+                {
                     all.retain(|queues| queues.number != *number);
                     all.push(tree::queues(*number, config));
                 }
