@@ -55,16 +55,14 @@ impl<'a> Waypoints<'a> {
         if self.trees.len() >= MOST_TREES && !self.trees.contains_key(&target) {
             self.trees.clear();
         }
-        let tree =
-            self.trees.entry(target).or_insert_with(|| Tree::to(topology, entering, target));
+        let tree = self.trees.entry(target).or_insert_with(|| Tree::to(topology, entering, target));
         path.windows(2).all(|hop| {
             let distance = tree.distance[hop[0].index()];
-            let mut tight = topology.leaving(hop[0]).iter().map(|id| topology.link(*id)).filter(
-                |link| {
+            let mut tight =
+                topology.leaving(hop[0]).iter().map(|id| topology.link(*id)).filter(|link| {
                     let rest = tree.distance[link.to.index()];
                     rest.checked_add(u64::from(link.metric)) == Some(distance)
-                },
-            );
+                });
             tight.next().is_some_and(|link| link.to == hop[1]) && tight.next().is_none()
         })
     }
