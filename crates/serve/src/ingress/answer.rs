@@ -50,7 +50,7 @@ pub struct Flow {
     pub entry: String,
     /// The name of the boundary router.
     pub router: String,
-    /// Its paths.
+    /// The paths of the traffic.
     pub ways: Vec<Way>,
 }
 

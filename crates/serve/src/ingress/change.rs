@@ -35,6 +35,8 @@ pub struct State {
     pub groups: BTreeMap<u32, Vec<(u32, u16)>>,
     /// The group of each route; 0 for a route without one.
     pub routes: BTreeMap<Key, u32>,
+    /// The numbers of the nexthop objects of others, which are not free.
+    pub others: BTreeSet<u32>,
 }
 
 /// A route that is wanted.
@@ -79,9 +81,9 @@ pub enum Action {
 /// A change with its reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// What changes.
+    /// The object that changes, and how.
     pub action: Action,
-    /// Why.
+    /// Why the change is made.
     pub reason: String,
 }
 
@@ -135,6 +137,11 @@ impl State {
         }
     }
 
+    /// Whether the kernel has nothing of this program.
+    pub fn is_empty(&self) -> bool {
+        self.paths.is_empty() && self.groups.is_empty() && self.routes.is_empty()
+    }
+
     /// Returns the paths of a route as they are; `None` if it has none.
     pub fn split(&self, key: &Key) -> Option<Split> {
         self.members(*self.routes.get(key)?)
@@ -159,7 +166,9 @@ pub fn makes(state: &State, target: &Target, first: u32) -> (Vec<Change>, Vec<Ke
     for id in state.groups.keys().rev() {
         groups.extend(state.members(*id).map(|split| (split, *id)));
     }
-    let used = |id: &u32| state.paths.contains_key(id) || state.groups.contains_key(id);
+    let used = |id: &u32| {
+        state.paths.contains_key(id) || state.groups.contains_key(id) || state.others.contains(id)
+    };
     let mut free = (first..first.saturating_add(MOST_OBJECTS)).filter(|id| !used(id));
     let (mut objects, mut routes, mut left_out) = (Vec::new(), Vec::new(), Vec::new());
     'routes: for (key, wanted) in &target.routes {

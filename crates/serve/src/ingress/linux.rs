@@ -85,10 +85,9 @@ impl Linux {
     /// If the command fails.
     pub fn read(&self, protocol: u8) -> Result<State, LinuxError> {
         let protocol = protocol.to_string();
-        let list = |family: &str, what: &str| {
-            let arguments = ["-json", family, what, "show", "protocol", &protocol];
+        let list = |arguments: &[&str]| {
             let name = arguments.join(" ");
-            let ran = self.run(&arguments, String::new())?;
+            let ran = self.run(arguments, String::new())?;
             if ran.output.iter().all(u8::is_ascii_whitespace) {
                 return Ok(Vec::new());
             }
@@ -98,7 +97,12 @@ impl Linux {
                 Err(e) => Err(LinuxError::Output(name, e.to_string())),
             }
         };
-        state(&list("-6", "nexthop")?, &[list("-4", "route")?, list("-6", "route")?].concat())
+        let own = ["show", "protocol", &protocol];
+        let routes = |family| list(&[&["-json", family, "route"], &own[..]].concat());
+        // With a family, groups would be left out.
+        let nexthops = list(&[&["-json", "nexthop"], &own[..]].concat())?;
+        let all = list(&["-json", "nexthop", "show"])?;
+        state(&nexthops, &all, &[routes("-4")?, routes("-6")?].concat())
             .map_err(|why| LinuxError::Output("ip".to_owned(), why))
     }
 
@@ -163,24 +167,33 @@ impl Linux {
         Ok(outcome)
     }
 
-    /// Makes changes of routes, or of nexthop objects.
+    /// Makes changes of routes, or of nexthop objects, in an order in which each finds what it
+    /// needs.
     fn apply(
         &self,
         changes: Vec<Change>,
         config: &Config,
         outcome: &mut Outcome,
     ) -> Result<(), LinuxError> {
-        let is_v4 = |change: &Change| {
-            route(&change.action).is_some_and(|(prefix, _)| matches!(prefix, IpNet::V4(_)))
-        };
-        let (v4, v6): (Vec<Change>, Vec<Change>) = changes.into_iter().partition(is_v4);
-        for (family, changes) in [("-4", v4), ("-6", v6)] {
+        let mut batches: [(&[&str], Vec<Change>); 3] =
+            [(&["-4"], Vec::new()), (&["-6"], Vec::new()), (&[], Vec::new())];
+        for change in changes {
+            let batch = match (&change.action, route(&change.action)) {
+                (_, Some((IpNet::V4(_), _))) => 0,
+                // Routes of both families may use a path of IPv6.
+                (Action::AddPath(..), _) | (_, Some(_)) => 1,
+                // A group has no family.
+                _ => 2,
+            };
+            batches[batch].1.push(change);
+        }
+        for (family, changes) in batches {
             if changes.is_empty() {
                 continue;
             }
             let lines: String =
                 changes.iter().map(|change| line(&change.action, config) + "\n").collect();
-            let mut ran = self.run(&[family, "-force", "-batch", "-"], lines)?;
+            let mut ran = self.run(&[family, &["-force", "-batch", "-"]].concat(), lines)?;
             for (change, at) in changes.into_iter().zip(1..) {
                 match ran.failed.remove(&at) {
                     None => outcome.done.push(change),
@@ -306,8 +319,9 @@ fn failures(errors: &str) -> BTreeMap<usize, String> {
     failed
 }
 
-/// Reads the lists of nexthop objects and of routes that `ip -json` prints.
-fn state(nexthops: &[Value], routes: &[Value]) -> Result<State, String> {
+/// Reads the lists of this program's nexthop objects, of all objects, and of this program's routes
+/// that `ip -json` prints.
+fn state(nexthops: &[Value], all: &[Value], routes: &[Value]) -> Result<State, String> {
     let number = |value: &Value| value.as_u64().and_then(|n| u32::try_from(n).ok());
     let mut state = State::default();
     for object in nexthops {
@@ -328,6 +342,8 @@ fn state(nexthops: &[Value], routes: &[Value]) -> Result<State, String> {
         let segments: Option<Vec<Ipv6Addr>> = segments.collect();
         state.paths.insert(id, segments.unwrap_or_default());
     }
+    let ours = |id: &u32| state.paths.contains_key(id) || state.groups.contains_key(id);
+    state.others = all.iter().filter_map(|o| number(&o["id"])).filter(|id| !ours(id)).collect();
     for route in routes {
         let dst = route["dst"].as_str().ok_or("a route has no dst")?;
         let prefix: IpNet = match dst.parse() {
@@ -363,7 +379,11 @@ mod tests {
             {"dst":"2001:db8::1","dev":"lo","metric":1024,"flags":[]}]"#,
         )
         .unwrap();
-        let read = state(nexthops.as_array().unwrap(), routes.as_array().unwrap()).unwrap();
+        let (nexthops, routes) = (nexthops.as_array().unwrap(), routes.as_array().unwrap());
+        let other: Value = serde_json::json!([{"id": 5, "blackhole": null}]);
+        let all = [nexthops.clone(), other.as_array().unwrap().clone()].concat();
+        let read = state(nexthops, &all, routes).unwrap();
+        assert_eq!(read.others, [5].into());
         let segments = vec!["fc00:c::1".parse().unwrap(), "fc00:d::6".parse().unwrap()];
         assert_eq!(read.paths, [(7001, segments), (7004, vec![])].into());
         assert_eq!(read.groups, [(7010, vec![(7001, 3), (7004, 1)])].into());

@@ -75,7 +75,7 @@ pub enum Event {
 /// What would change, and why certain prefixes are not steered.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Looked {
-    /// The plan.
+    /// The plan of the service.
     pub plan: Paths,
     /// What is wanted.
     pub target: Target,

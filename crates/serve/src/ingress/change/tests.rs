@@ -99,6 +99,10 @@ fn numbers_that_are_in_use_are_not_taken_and_the_last_one_is_a_bound() {
     let new = target(&[(0, &[(1, 100)]), (2, &[(2, 100)])]);
     let (_, left_out) = makes(&full, &new, FIRST);
     assert_eq!(left_out, [key(0), key(2)]);
+    // Objects of others are never touched.
+    let others = State { others: (FIRST..FIRST + 5).collect(), ..State::default() };
+    let made = reach(&others, &new);
+    assert_eq!((made.paths.keys().min(), &made.others), (Some(&(FIRST + 5)), &others.others));
     // What is not of this program's kind is removed, and then there is room.
     let state = after(&full, &breaks(&full, &new));
     assert_eq!(state.paths.len(), 0);
