@@ -207,9 +207,8 @@ impl Linux {
     fn run(&self, arguments: &[&str], input: String) -> Result<Ran, LinuxError> {
         let name = || format!("ip {}", arguments.join(" "));
         let fail = |e: io::Error| LinuxError::Run(name(), e);
-        let (program, first) = match self.command.split_first() {
-            Some(found) => found,
-            None => return Err(fail(io::ErrorKind::InvalidInput.into())),
+        let Some((program, first)) = self.command.split_first() else {
+            return Err(fail(io::ErrorKind::InvalidInput.into()));
         };
         let mut command = Command::new(program);
         command.args(first).args(arguments);
