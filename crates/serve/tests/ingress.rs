@@ -182,7 +182,15 @@ impl Network {
     fn receiver(&self, v6: bool) -> UdpSocket {
         let address = if v6 { "[::]" } else { "0.0.0.0" };
         let port = port(v6);
-        let socket = self.enter("users", || UdpSocket::bind(format!("{address}:{port}")).unwrap());
+        // A command that the client has just forked may hold the last socket until it executes.
+        let socket = self.enter("users", || {
+            let mut bound = None;
+            until("the port is free", || {
+                bound = UdpSocket::bind(format!("{address}:{port}")).ok();
+                bound.is_some()
+            });
+            bound.unwrap()
+        });
         socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         let room: libc::c_int = 16 << 20;
         // SAFETY: sets an option of an open socket from an integer of the given size.
@@ -231,7 +239,7 @@ struct Running {
 
 impl Running {
     /// Starts a service for this demand, whose rounds come every second.
-    fn start(name: &str, demand: &str) -> Self {
+    fn start(name: &str, demand: &str, hold: &str) -> Self {
         let dir = std::env::temp_dir().join(format!("fb-ingress-{name}-{}", std::process::id()));
         fs::create_dir_all(&dir).unwrap();
         // A port that is free now.
@@ -245,7 +253,7 @@ impl Running {
             hash("routers")
         );
         let client = format!(
-            "url = \"http://{at}\"\ntoken = \"token\"\nname = \"in\"\nhold = \"5 s\"\n\
+            "url = \"http://{at}\"\ntoken = \"token\"\nname = \"in\"\nhold = \"{hold}\"\n\
              [[router]]\nname = \"right\"\nend = \"fc00:3::1\"\n\
              [[router]]\nname = \"out\"\nend_dt6 = \"fc00:4::6\"\nend_dt4 = \"fc00:4::4\"\n"
         );
@@ -361,7 +369,7 @@ fn packets_take_the_planned_paths_and_none_is_lost_when_they_move() {
     }
     let Some(network) = Network::new() else { return };
     let before = others(&network);
-    let running = Running::start("move", "15 Mbit/s");
+    let running = Running::start("move", "15 Mbit/s", "60 s");
     for v6 in [false, true] {
         assert!(network.send(v6) < SOME, "the IGP's path is over left");
     }
@@ -433,7 +441,7 @@ fn faults_return_traffic_to_the_igp() {
         return;
     }
     let Some(network) = Network::new() else { return };
-    let mut running = Running::start("faults", "15 Mbit/s");
+    let mut running = Running::start("faults", "15 Mbit/s", "10 s");
     let config = running.config();
     let state = || network.linux().read(config.protocol).unwrap();
     let steered = || state().routes.len();
@@ -477,7 +485,7 @@ fn faults_return_traffic_to_the_igp() {
     // The service goes.
     client.forget();
     running.end();
-    client.wait_for("no longer steer 192.0.2.0/24 (the service gave no answer for 5000 ms)");
+    client.wait_for("no longer steer 192.0.2.0/24 (the service gave no answer for 10000 ms)");
     until("nothing is steered", || state().is_empty());
     assert!(network.send(false) < SOME);
     client.stop();
