@@ -5,6 +5,7 @@ mod demo;
 mod flows;
 mod gzip;
 mod neighbour;
+mod paths;
 mod routes;
 mod serve;
 mod weights;
@@ -49,6 +50,8 @@ pub(crate) fn run(args: &PlanArgs) -> ExitCode {
         PlanCommand::Announce(args) => announce::announce(args),
         PlanCommand::Withdraw(args) => announce::withdraw(args),
         PlanCommand::Neighbour(args) => neighbour::run(args),
+        PlanCommand::Paths(args) => paths::run(args),
+        PlanCommand::PathsSupervisor(args) => return paths::supervisor(args),
         PlanCommand::Serve(args) => return serve::serve(args),
         PlanCommand::Token => return serve::token(),
         PlanCommand::ServeSupervisor(args) => return serve::supervisor(args),

@@ -36,6 +36,7 @@ const INTERVAL: std::ops::RangeInclusive<u64> = 1..=86_400;
 struct File {
     serve: Spanned<ServeTable>,
     operator: Spanned<CredentialTable>,
+    routers: Option<Spanned<CredentialTable>>,
     #[serde(default)]
     neighbour: Vec<Spanned<NeighbourTable>>,
     tls: Option<TlsTable>,
@@ -189,6 +190,8 @@ pub struct Config {
     pub hints: hints::Config,
     /// The credentials that the operator has to show.
     pub operator: Credential,
+    /// The credentials that routers have to show to read the paths, if they may.
+    pub routers: Option<Credential>,
     /// The neighbours with access to the service.
     pub neighbours: Vec<Neighbour>,
     /// TLS, if it is used.
@@ -299,6 +302,7 @@ impl File {
             operator.certificate.as_ref(),
         )?;
         let (neighbours, spans) = self.neighbours(&credentials, &operator)?;
+        let routers = self.routers(&credentials, &operator, &neighbours)?;
         let announce = self.announce.as_ref().map(|a| Announce {
             journal: at(&a.journal),
             // A name without a directory is searched for in `PATH`.
@@ -330,6 +334,7 @@ impl File {
             aggregates: serve.aggregates.map_or(5000, NonZeroUsize::get),
             hints: hints::Config { plan, gain, release },
             operator,
+            routers,
             neighbours,
             tls: self.tls.as_ref().map(|t| Tls {
                 certificate: at(&t.certificate),
@@ -365,10 +370,7 @@ impl File {
             }
             let (token, certificate) = (table.token.as_ref(), table.certificate.as_ref());
             let credential = credentials.read("neighbour", span, token, certificate)?;
-            let same = |other: &Credential| {
-                (other.token.is_some() && other.token == credential.token)
-                    || (other.certificate.is_some() && other.certificate == credential.certificate)
-            };
+            let same = |other: &Credential| is_same(other, &credential);
             if same(operator) || neighbours.iter().any(|n| same(&n.credential)) {
                 return Err(fail(
                     "has the token or certificate of another neighbour: give each its own",
@@ -378,6 +380,24 @@ impl File {
             neighbours.push(Neighbour { name: table.name.get_ref().clone(), credential });
         }
         Ok((neighbours, spans))
+    }
+
+    fn routers(
+        &self,
+        credentials: &Credentials<'_>,
+        operator: &Credential,
+        neighbours: &[Neighbour],
+    ) -> Result<Option<Credential>, ConfigError> {
+        let Some(table) = &self.routers else { return Ok(None) };
+        let (span, table) = (table.span(), table.get_ref());
+        let (token, certificate) = (table.token.as_ref(), table.certificate.as_ref());
+        let credential = credentials.read("routers", span.clone(), token, certificate)?;
+        let others = neighbours.iter().map(|n| &n.credential);
+        if others.chain([operator]).any(|other| is_same(other, &credential)) {
+            let message = "have the token or certificate of another client: give them their own";
+            return Err(credentials.source.error_at(span, "routers", message));
+        }
+        Ok(Some(credential))
     }
 
     fn damping(&self, source: &Source, interval: Duration) -> Result<Limits, ConfigError> {
@@ -404,6 +424,12 @@ impl File {
         }
         Ok(limits)
     }
+}
+
+/// Whether a client that shows one credential could be taken for one with the other.
+fn is_same(one: &Credential, other: &Credential) -> bool {
+    (one.token.is_some() && one.token == other.token)
+        || (one.certificate.is_some() && one.certificate == other.certificate)
 }
 
 struct Credentials<'a> {

@@ -8,7 +8,8 @@
 //! runs them. [`store`] keeps the state on disk, and [`speaker`] announces routes. [`collect`]
 //! receives flow records. [`bmp`] receives the routes of routers, and [`learn`] keeps them.
 //!
-//! [`neighbour`] is the other side: the client of a content provider.
+//! [`neighbour`] is the other side: the client of a content provider. [`ingress`] is the client at
+//! a router of the ISP, which carries out paths.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
@@ -20,6 +21,7 @@ pub mod config;
 pub mod damping;
 pub mod files;
 pub mod http;
+pub mod ingress;
 pub mod inputs;
 pub mod learn;
 pub mod limit;

@@ -87,7 +87,7 @@ impl Client {
     /// If the configuration or a file that it names is invalid.
     pub fn new(path: &Path) -> Result<Self, Error> {
         let config = Config::load(path)?;
-        let service = Service::new(&config)?;
+        let service = Service::new(&config.access)?;
         Ok(Self { config, service })
     }
 

@@ -1,6 +1,8 @@
 //! The routes of the service, and who may use them. `openapi.json` documents them for clients, and
 //! a test compares the two.
 
+use crate::ingress::answer::{PATHS, VERSION};
+
 /// Who may use a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
@@ -8,6 +10,8 @@ pub enum Access {
     Anyone,
     /// A neighbour, for its own data.
     Neighbour,
+    /// The ISP's routers, and the operator.
+    Router,
     /// The operator of the service.
     Operator,
 }
@@ -35,6 +39,10 @@ pub enum Op {
     NetworkMap,
     /// Get the ALTO cost map of the hints.
     CostMap,
+    /// Get the paths inside the network.
+    Paths,
+    /// Get the version of the paths.
+    PathsVersion,
     /// Get the operator's page.
     Page,
     /// Get the operator's state as JSON.
@@ -78,7 +86,7 @@ const fn route(
 }
 
 /// All routes of the service.
-pub const ROUTES: [Route; 15] = [
+pub const ROUTES: [Route; 17] = [
     route("GET", "/healthz", Access::Anyone, Op::Health, 0),
     route("GET", "/openapi.json", Access::Anyone, Op::OpenApi, 0),
     route("GET", "/v1/vswitch", Access::Neighbour, Op::VSwitch, 0),
@@ -89,6 +97,8 @@ pub const ROUTES: [Route; 15] = [
     route("GET", "/v1/events", Access::Neighbour, Op::Events, 0),
     route("GET", "/v1/alto/networkmap", Access::Neighbour, Op::NetworkMap, 0),
     route("GET", "/v1/alto/costmap", Access::Neighbour, Op::CostMap, 0),
+    route("GET", PATHS, Access::Router, Op::Paths, 0),
+    route("GET", VERSION, Access::Router, Op::PathsVersion, 0),
     route("GET", "/operator", Access::Operator, Op::Page, 0),
     route("GET", "/operator/state", Access::Operator, Op::State, 0),
     route("PUT", "/operator/demands", Access::Operator, Op::PutDemands, DEMANDS),
@@ -144,6 +154,7 @@ mod tests {
             for (method, operation) in methods.as_object().unwrap() {
                 let access = match operation["security"][0].as_object() {
                     None => Access::Anyone,
+                    Some(o) if o.contains_key("router") => Access::Router,
                     Some(o) if o.contains_key("operator") => Access::Operator,
                     Some(_) => Access::Neighbour,
                 };

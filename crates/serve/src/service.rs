@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use forebay_plan::hints::Hints;
 use forebay_plan::plan::Report;
 use forebay_plan::vswitch::{Program, Refusal};
+use serde_json::json;
 
 pub(crate) use publish::log_step;
 pub use publish::{Done, RoundError};
@@ -21,6 +22,7 @@ use crate::collect::Collecting;
 use crate::config::Config;
 use crate::damping::Penalty;
 use crate::events::{Hub, Listener};
+use crate::ingress::answer::{Paths, Version};
 use crate::inputs::{Core, DemandText, Fixed};
 use crate::learn::{self, Learning};
 use crate::limit::Bucket;
@@ -37,6 +39,8 @@ pub enum Who {
     Anyone,
     /// A neighbour, by its index in the configuration.
     Neighbour(usize),
+    /// A router of the ISP.
+    Router,
     /// The operator of the service.
     Operator,
 }
@@ -91,6 +95,8 @@ struct Last {
     at: u64,
     hints: Hints,
     report: Option<Arc<Report>>,
+    /// The paths inside the network; `None` before the first round since the start.
+    paths: Option<Arc<Paths>>,
     flows: Vec<Flow>,
     core: Option<Arc<Core>>,
     /// The number of demands that were estimated above the measured rate; `None` without a file of
@@ -223,9 +229,11 @@ impl Service {
     /// Returns the client with the credentials that were `shown`.
     pub fn who(&self, shown: &Shown) -> Option<Who> {
         let operator = std::iter::once(&self.config.operator);
-        let all = operator.chain(self.config.neighbours.iter().map(|n| &n.credential));
+        let neighbours = self.config.neighbours.iter().map(|n| &n.credential);
+        let all = operator.chain(neighbours).chain(&self.config.routers);
         shown.find(all).map(|at| match at {
             0 => Who::Operator,
+            at if at > self.config.neighbours.len() => Who::Router,
             at => Who::Neighbour(at - 1),
         })
     }
@@ -236,6 +244,7 @@ impl Service {
         match access {
             Access::Anyone => true,
             Access::Neighbour => matches!(who, Who::Neighbour(_)),
+            Access::Router => matches!(who, Who::Router | Who::Operator),
             Access::Operator => who == Who::Operator,
         }
     }
@@ -257,9 +266,25 @@ impl Service {
         match (request.route.op, request.who) {
             (Op::Health, _) => Answer::text("text/plain; charset=utf-8", "ok\n"),
             (Op::OpenApi, _) => Answer::text("application/json", OPENAPI),
+            (Op::Paths | Op::PathsVersion, Who::Router | Who::Operator) => {
+                self.paths(request.route.op)
+            }
             (op, Who::Neighbour(at)) => self.answer_neighbour(op, at, request),
             (op, Who::Operator) => self.answer_operator(op, request),
+            (_, Who::Router) => Answer::error(403, "forbidden", None, "is not for routers"),
             (_, Who::Anyone) => Answer::error(401, "unauthorized", None, "show a token"),
+        }
+    }
+
+    /// Returns the paths of the last round, or their version.
+    fn paths(&self, op: Op) -> Answer {
+        let Some(paths) = self.inner().last.paths.clone() else {
+            let message = "there was no round yet since the start: ask again";
+            return Answer::error(503, "no_round", None, message).later(1000);
+        };
+        match op {
+            Op::Paths => Answer::json(&json!(*paths)),
+            _ => Answer::json(&json!(Version { version: paths.version.clone() })),
         }
     }
 

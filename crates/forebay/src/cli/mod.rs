@@ -26,9 +26,9 @@ pub(crate) use self::lab::{
 };
 #[cfg(feature = "plan")]
 pub(crate) use self::plan::{
-    AnnounceArgs, Fairness, FlowsArgs, HintsArgs, HintsForm, NeighbourArgs, NetworkArgs, PlanArgs,
-    PlanBenchArgs, PlanCommand, PlanDemoArgs, PlanReproduceArgs, PlanScope, RoutesArgs, ServeArgs,
-    SolveArgs, SpeakerArgs, WeightsArgs, WithdrawArgs,
+    AnnounceArgs, Fairness, FlowsArgs, HintsArgs, HintsForm, NeighbourArgs, NetworkArgs, PathsArgs,
+    PathsSupervisorArgs, PlanArgs, PlanBenchArgs, PlanCommand, PlanDemoArgs, PlanReproduceArgs,
+    PlanScope, RoutesArgs, ServeArgs, SolveArgs, SpeakerArgs, WeightsArgs, WithdrawArgs,
 };
 pub(crate) use self::stack::{IpChoice, StackArgs, State};
 

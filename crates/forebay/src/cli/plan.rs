@@ -41,6 +41,12 @@ pub(crate) enum PlanCommand {
     /// Follow the hints of an ISP's `plan serve`, as a content provider; without `--apply` or
     /// `--watch` only prints what would move.
     Neighbour(NeighbourArgs),
+    /// Carry out the paths of `plan serve` inside the network, at an ingress router, as SRv6 routes
+    /// of Linux; without `--watch` or `--withdraw` only prints what would change.
+    Paths(PathsArgs),
+    /// Wait until the client behind standard input ends, then remove its routes.
+    #[command(name = "paths-supervisor", hide = true)]
+    PathsSupervisor(PathsSupervisorArgs),
     /// Make an access token for `plan serve`, and its hash for the configuration.
     Token,
     /// Wait until the service behind standard input ends, then withdraw what it announced.
@@ -309,6 +315,29 @@ pub(crate) struct NeighbourArgs {
     /// Take all routes back, and empty the file.
     #[arg(long, conflicts_with_all = ["apply", "watch"])]
     pub(crate) withdraw: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PathsArgs {
+    /// The configuration of the client, in TOML.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: PathBuf,
+    /// Carry the paths out until stopped, and then remove all routes.
+    #[arg(long)]
+    pub(crate) watch: bool,
+    /// Remove all routes that this command has made.
+    #[arg(long, conflicts_with = "watch")]
+    pub(crate) withdraw: bool,
+    /// Write what would change as JSON; `-` is standard output.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["watch", "withdraw"])]
+    pub(crate) json: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PathsSupervisorArgs {
+    /// The configuration of the client, in TOML.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: PathBuf,
 }
 
 #[derive(Debug, Args)]

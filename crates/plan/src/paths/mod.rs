@@ -3,9 +3,11 @@
 
 mod cache;
 mod tree;
+mod waypoints;
 mod yen;
 
 pub use cache::PathCache;
+pub use waypoints::Waypoints;
 pub use yen::{Path, k_shortest};
 
 pub use tree::{Entering, Tree, UNREACHABLE};

@@ -142,6 +142,10 @@ fn errors_name_line_and_key() {
             "13: neighbour.name: has the token",
         ),
         (format!("{whole}{}", neighbour("x", 'a')), "10: neighbour.name: has the token"),
+        (
+            format!("{whole}[routers]\ntoken = \"{}\"\n", hash('a')),
+            "9: routers: have the token or certificate of another client",
+        ),
         (format!("{whole}[damping]\nreuse = 0.5\n"), "9: damping.reuse: write a number"),
         (
             format!("{whole}[damping]\nsuppress = 1000.0\n"),

@@ -68,6 +68,30 @@ pub struct Url {
     pub port: u16,
 }
 
+/// Where a service is, and what a client shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// Where the service is.
+    pub url: Url,
+    /// The file with the token.
+    pub token: Option<PathBuf>,
+    /// The authority of the service's certificate, in PEM.
+    pub authority: Option<PathBuf>,
+    /// The certificate and the key of the client, in PEM.
+    pub certificate: Option<(PathBuf, PathBuf)>,
+}
+
+/// The keys of a file that give access to a service.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AccessKeys<'a> {
+    pub(crate) url: &'a Spanned<String>,
+    pub(crate) token: Option<&'a Path>,
+    pub(crate) authority: Option<&'a Path>,
+    pub(crate) certificate: Option<&'a Path>,
+    pub(crate) key: Option<&'a Path>,
+    pub(crate) cleartext: bool,
+}
+
 /// An entry into the ISP's network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
@@ -93,14 +117,8 @@ pub struct Gobgp {
 /// The whole configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Where the service is.
-    pub url: Url,
-    /// The file with the token.
-    pub token: Option<PathBuf>,
-    /// The authority of the service's certificate, in PEM.
-    pub authority: Option<PathBuf>,
-    /// The certificate and the key of the client, in PEM.
-    pub certificate: Option<(PathBuf, PathBuf)>,
+    /// Where the service is, and what is shown to it.
+    pub access: Access,
     /// The file of hints in force.
     pub out: PathBuf,
     /// The time between two questions.
@@ -133,32 +151,17 @@ impl File {
         let fail = |key: &str, span: std::ops::Range<usize>, message: &str| {
             source.error_at(span, key, message)
         };
-        let Some(url) = url(self.url.get_ref()) else {
-            let message = "write where the service is, as in \"https://isp.example:8480\"";
-            return Err(fail("url", self.url.span(), message));
-        };
-        let local = url.host.parse::<IpAddr>().is_ok_and(|a| a.is_loopback());
-        if !url.tls && !local && !self.cleartext {
-            let message = "the token would cross the network in clear text: write https, or say \
-                           `cleartext = true` if something else protects it";
-            return Err(fail("url", self.url.span(), message));
-        }
-        if url.tls && self.authority.is_none() {
-            let message = "needs `authority`, the file of the authority of its certificate";
-            return Err(fail("url", self.url.span(), message));
-        }
-        let certificate = match (&self.certificate, &self.key) {
-            (Some(certificate), Some(key)) => Some((at(certificate), at(key))),
-            (None, None) => None,
-            _ => return Err(fail("url", self.url.span(), "write both `certificate` and `key`")),
-        };
-        if self.token.is_none() && certificate.is_none() {
-            return Err(fail(
-                "url",
-                self.url.span(),
-                "needs a `token`, or a `certificate` with its `key`",
-            ));
-        }
+        let access = access(
+            source,
+            AccessKeys {
+                url: &self.url,
+                token: self.token.as_deref(),
+                authority: self.authority.as_deref(),
+                certificate: self.certificate.as_deref(),
+                key: self.key.as_deref(),
+                cleartext: self.cleartext,
+            },
+        )?;
         let accept = match &self.accept {
             None => None,
             Some(all) if all.get_ref().len() > MOST_ACCEPTED => {
@@ -241,19 +244,41 @@ impl File {
                 Some(Gobgp { speaker, journal: at(&table.journal), command })
             }
         };
-        Ok(Config {
-            url,
-            token: self.token.as_deref().map(at),
-            authority: self.authority.as_deref().map(at),
-            certificate,
-            out: at(&self.out),
-            every,
-            hold,
-            accept,
-            entries,
-            gobgp,
-        })
+        Ok(Config { access, out: at(&self.out), every, hold, accept, entries, gobgp })
     }
+}
+
+/// Checks the keys that give access to a service.
+///
+/// # Errors
+/// If one is missing or invalid.
+pub(crate) fn access(source: &Source, keys: AccessKeys<'_>) -> Result<Access, ConfigError> {
+    let base = source.file().parent().unwrap_or(Path::new("")).to_owned();
+    let at = |path: &Path| base.join(path);
+    let fail = |message: &str| source.error_at(keys.url.span(), "url", message);
+    let Some(url) = url(keys.url.get_ref()) else {
+        return Err(fail("write where the service is, as in \"https://isp.example:8480\""));
+    };
+    let local = url.host.parse::<IpAddr>().is_ok_and(|a| a.is_loopback());
+    if !url.tls && !local && !keys.cleartext {
+        return Err(fail(
+            "the token would cross the network in clear text: write https, or say \
+             `cleartext = true` if something else protects it",
+        ));
+    }
+    if url.tls && keys.authority.is_none() {
+        return Err(fail("needs `authority`, the file of the authority of its certificate"));
+    }
+    let certificate = match (keys.certificate, keys.key) {
+        (Some(certificate), Some(key)) => Some((at(certificate), at(key))),
+        (None, None) => None,
+        _ => return Err(fail("write both `certificate` and `key`")),
+    };
+    if keys.token.is_none() && certificate.is_none() {
+        return Err(fail("needs a `token`, or a `certificate` with its `key`"));
+    }
+    let (token, authority) = (keys.token.map(at), keys.authority.map(at));
+    Ok(Access { url, token, authority, certificate })
 }
 
 fn url(text: &str) -> Option<Url> {
@@ -303,8 +328,8 @@ mod tests {
     #[test]
     fn defaults_apply_and_paths_are_relative_to_the_file() {
         let config = parse(LOCAL).unwrap();
-        assert_eq!(config.url, Url { tls: false, host: "::1".to_owned(), port: 8480 });
-        assert_eq!(config.token.as_deref(), Some(Path::new("dir/t")));
+        assert_eq!(config.access.url, Url { tls: false, host: "::1".to_owned(), port: 8480 });
+        assert_eq!(config.access.token.as_deref(), Some(Path::new("dir/t")));
         assert_eq!(config.out, Path::new("dir/h.json"));
         assert_eq!((config.every.as_secs(), config.hold.as_secs()), (60, 900));
         let more = "accept = [\"10.0.0.0/8\"]\n[gobgp]\nspeaker = \"127.0.0.1:50051\"\njournal = \"j\"\n\

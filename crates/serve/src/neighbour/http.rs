@@ -12,7 +12,7 @@ use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
 use serde_json::Value;
 
-use super::config::{Config, Url};
+use super::config::{Access, Url};
 
 /// The time for a connection, and for each part of an answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -66,16 +66,16 @@ impl fmt::Debug for Service {
 }
 
 impl Service {
-    /// Reads the files that `config` names.
+    /// Reads the files that `access` names.
     ///
     /// # Errors
     /// If one cannot be used.
-    pub fn new(config: &Config) -> Result<Self, FetchError> {
-        let url = config.url.clone();
-        let token = config.token.as_deref().map(token).transpose()?;
-        let tls = match &config.authority {
+    pub fn new(access: &Access) -> Result<Self, FetchError> {
+        let url = access.url.clone();
+        let token = access.token.as_deref().map(token).transpose()?;
+        let tls = match &access.authority {
             Some(authority) if url.tls => {
-                let own = config.certificate.as_ref().map(|(c, k)| (c.as_path(), k.as_path()));
+                let own = access.certificate.as_ref().map(|(c, k)| (c.as_path(), k.as_path()));
                 let name = ServerName::try_from(url.host.clone()).map_err(|_| {
                     FetchError::Answer(format!("{:?} is no name of a TLS server", url.host))
                 })?;

@@ -13,6 +13,7 @@ use forebay_plan::vswitch::Program;
 
 use super::Service;
 use crate::collect::NotMeasured;
+use crate::ingress::answer::Paths;
 use crate::inputs::{Core, DemandText};
 use crate::learn::{Known, Learning, NotLearned};
 use crate::round;
@@ -109,6 +110,8 @@ impl Service {
         };
         // No lock is held while the plan is computed, so that neighbours get answers.
         let planned = round::plan(&self.fixed, &core, &programs, &last, paths, &self.config.hints)?;
+        let prefixes = core.prefixes.iter().map(|(prefix, users)| (*prefix, users.router));
+        let mut inside = Paths::of(&planned.report, &self.fixed.topology, &core.map, prefixes);
         let told = self.config.neighbours.iter().map(|neighbour| {
             let own = planned.hints.of(&neighbour.name).map_or(&[][..], |n| n.hints.as_slice());
             let given = own.iter().map(|h| Given { prefix: h.prefix, entry: h.entry.clone() });
@@ -136,7 +139,9 @@ impl Service {
             changed: planned.hints.changes(),
             announced: None,
         };
+        inside.round = round;
         let last = &mut inner.last;
+        last.paths = Some(Arc::new(inside));
         (last.round, last.at, last.error) = (round, now, None);
         last.took = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
         last.hints = planned.hints;

@@ -67,9 +67,10 @@ impl Setup {
         std::fs::create_dir_all(&dir).unwrap();
         let config = format!(
             "[serve]\nlisten = [\"127.0.0.1:0\"]\nstate = \"s.db\"\ntopology = \"t.json\"\nproviders = \"p.toml\"\n\
-             prefixes = \"x.csv\"\ndemands = \"d.csv\"\n[operator]\ntoken = \"{}\"\n[[neighbour]]\nname = \"games\"\n\
+             prefixes = \"x.csv\"\ndemands = \"d.csv\"\n[operator]\ntoken = \"{}\"\n[routers]\ntoken = \"{}\"\n[[neighbour]]\nname = \"games\"\n\
              token = \"{}\"\n[[neighbour]]\nname = \"video\"\ntoken = \"{}\"\n",
             hash("operator"),
+            hash("routers"),
             hash("games"),
             hash("video"),
         );
@@ -336,13 +337,15 @@ fn a_token_gives_access_to_its_own_data_only() {
     assert_eq!(who("operator"), Some(Who::Operator));
     assert_eq!((who("games"), who("video")), (Some(Who::Neighbour(0)), Some(Who::Neighbour(1))));
     assert_eq!((who("other"), who("")), (None, None));
+    assert_eq!(who("routers"), Some(Who::Router));
     for route in &routes::ROUTES {
-        let may =
-            [Who::Anyone, Who::Neighbour(0), Who::Operator].map(|w| Service::may(w, route.access));
+        let may = [Who::Anyone, Who::Neighbour(0), Who::Router, Who::Operator]
+            .map(|w| Service::may(w, route.access));
         let expected = match route.access {
-            Access::Anyone => [true, true, true],
-            Access::Neighbour => [false, true, false],
-            Access::Operator => [false, false, true],
+            Access::Anyone => [true, true, true, true],
+            Access::Neighbour => [false, true, false, false],
+            Access::Router => [false, false, true, true],
+            Access::Operator => [false, false, false, true],
         };
         assert_eq!(may, expected, "{route:?}");
     }

@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 
 use super::*;
-use crate::neighbour::config::{Gobgp, Url};
+use crate::neighbour::config::{Access, Gobgp, Url};
 
 fn entry(next_hop: Option<&str>, v6: Option<&str>, usable: bool) -> Entry {
     Entry {
@@ -19,10 +19,12 @@ fn config() -> Config {
         ("Bern", entry(Some("192.0.2.3"), None, false)),
     ];
     Config {
-        url: Url { tls: false, host: "::1".to_owned(), port: 80 },
-        token: None,
-        authority: None,
-        certificate: None,
+        access: Access {
+            url: Url { tls: false, host: "::1".to_owned(), port: 80 },
+            token: None,
+            authority: None,
+            certificate: None,
+        },
         out: PathBuf::new(),
         every: Duration::from_secs(60),
         hold: Duration::from_secs(900),
