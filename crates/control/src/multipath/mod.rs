@@ -22,6 +22,8 @@ use forebay_units::Nanos;
 use crate::transfers::FlowPosition;
 use order::Order;
 
+/// Measurements kept of all packets.
+const KEPT: u32 = 128;
 /// Measurements needed to compute the share out of order.
 const LEAST: u32 = 64;
 /// The share out of order above which rate control stops. In Bundler section 5.2 a single path has
@@ -29,15 +31,15 @@ const LEAST: u32 = 64;
 const SEVERAL: f64 = 0.05;
 /// The share below which rate control resumes.
 const SINGLE: f64 = 0.02;
+/// Measurements kept of idle flows. There are few, and the queues of paths change.
+const KEPT_IDLE: u32 = 32;
 /// Measurements of idle flows needed to compute their share out of order.
 const LEAST_IDLE: u32 = 16;
 /// The share of these out of order above which there are several paths. With a fair queue it is
 /// small and not zero, since a flow may share a queue with another one.
-const SEVERAL_IDLE: f64 = 0.1;
+const SEVERAL_IDLE: f64 = 0.15;
 /// The least number of these out of order, so that chance does not open a bundle.
-const LATE_IDLE: u32 = 3;
-/// The share of these below which rate control resumes.
-const SINGLE_IDLE: f64 = 0.03;
+const LATE_IDLE: u32 = 4;
 /// Measurements without one of an idle flow after which all measurements decide. A bundle with only
 /// backlogged flows has no others.
 const PATIENCE: u32 = 1024;
@@ -73,11 +75,11 @@ pub(crate) struct Multipath {
 #[derive(Debug, Default)]
 struct Measured {
     /// All measurements that count.
-    all: Order,
+    all: Order<KEPT>,
     /// Those of packets whose flow had been idle.
-    idle: Order,
+    idle: Order<KEPT_IDLE>,
     /// Those that followed one of the same flow.
-    own: Order,
+    own: Order<KEPT>,
     /// Measurements since the last one of an idle flow.
     since_idle: u32,
     /// Whether flows are known.
@@ -191,7 +193,7 @@ impl Measured {
             return Evidence::Single;
         }
         match self.idle.share(LEAST_IDLE) {
-            Some(idle) if idle < SINGLE_IDLE => Evidence::Single,
+            Some(0.0) => Evidence::Single,
             Some(idle) if idle < SEVERAL_IDLE || self.idle.late() < LATE_IDLE => Evidence::Unclear,
             // Measurements of idle flows are awaited.
             None if self.knows_flows && self.since_idle < PATIENCE => Evidence::Unclear,

@@ -1,11 +1,8 @@
 //! The share of late measurements among the last ones.
 
-/// Number of measurements kept.
-pub(super) const WINDOW: u32 = 128;
-
-/// Whether each of the last [`WINDOW`] measurements was in order.
+/// Whether each of the last `KEPT` measurements, at most 128, was in order.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Order {
+pub(super) struct Order<const KEPT: u32> {
     /// One bit for each measurement, set if it was late; the newest is the lowest bit.
     late_bits: u128,
     /// Number of bits set.
@@ -13,13 +10,13 @@ pub(super) struct Order {
     seen: u32,
 }
 
-impl Order {
+impl<const KEPT: u32> Order<KEPT> {
     /// Adds a measurement and removes the oldest.
     pub(super) fn remember(&mut self, is_late: bool) {
-        let forgotten = (self.late_bits >> (WINDOW - 1)) as u32;
+        let forgotten = (self.late_bits >> (KEPT - 1)) as u32 & 1;
         self.late_bits = self.late_bits << 1 | u128::from(is_late);
         self.late = self.late + u32::from(is_late) - forgotten;
-        self.seen = (self.seen + 1).min(WINDOW);
+        self.seen = (self.seen + 1).min(KEPT);
     }
 
     /// Returns the number of late measurements among those kept.

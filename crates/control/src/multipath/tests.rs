@@ -2,7 +2,6 @@ use std::vec::Vec;
 
 use proptest::prelude::*;
 
-use super::order::WINDOW;
 use super::*;
 
 const SECOND: Nanos = Nanos::from_secs(1);
@@ -188,9 +187,15 @@ proptest! {
 
     #[test]
     fn a_share_is_that_of_the_last_measurements(late in prop::collection::vec(any::<bool>(), 1..300)) {
-        let mut order = Order::default();
-        late.iter().for_each(|&late| order.remember(late));
-        let kept = &late[late.len().saturating_sub(WINDOW as usize)..];
+        let mut order = Order::<KEPT_IDLE>::default();
+        let mut widest = Order::<128>::default();
+        for &late in &late {
+            order.remember(late);
+            widest.remember(late);
+        }
+        let last = |n: usize| late[late.len().saturating_sub(n)..].iter().filter(|&&l| l).count();
+        prop_assert_eq!(widest.late() as usize, last(128));
+        let kept = &late[late.len().saturating_sub(KEPT_IDLE as usize)..];
         let count = kept.iter().filter(|&&late| late).count();
         prop_assert_eq!(order.late() as usize, count);
         prop_assert_eq!(order.share(1), Some(count as f64 / kept.len() as f64));
