@@ -2,9 +2,9 @@
 //!
 //! The marks form a ring in order of departure. Beside it an array holds one byte (a tag) for each
 //! mark, by which a fingerprint is searched. The tags of the few marks in flight fit into one cache
-//! line, and those of all 512 into eight. A third array holds the flows. All are allocated once. Marks older than the last
-//! answered one are kept until they expire, so that feedback out of order is recognized (Bundler
-//! section 5.2).
+//! line, and those of all 512 into eight. A third array holds the flows. All are allocated once.
+//! Marks older than the last answered one are kept until they expire, so that feedback out of order
+//! is recognized (Bundler section 5.2).
 
 mod tags;
 
