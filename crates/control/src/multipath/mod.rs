@@ -34,12 +34,12 @@ const SINGLE: f64 = 0.02;
 /// Measurements kept of idle flows. There are few, and the queues of paths change.
 const KEPT_IDLE: u32 = 32;
 /// Measurements of idle flows needed to compute their share out of order.
-const LEAST_IDLE: u32 = 16;
+const LEAST_IDLE: u32 = 8;
 /// The share of these out of order above which there are several paths. With a fair queue it is
 /// small and not zero, since a flow may share a queue with another one.
 const SEVERAL_IDLE: f64 = 0.15;
 /// The least number of these out of order, so that chance does not open a bundle.
-const LATE_IDLE: u32 = 4;
+const LATE_IDLE: u32 = 3;
 /// Measurements without one of an idle flow after which all measurements decide. A bundle with only
 /// backlogged flows has no others.
 const PATIENCE: u32 = 1024;
