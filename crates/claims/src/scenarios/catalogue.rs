@@ -12,10 +12,10 @@ use serde::Deserialize;
 use super::claim::{Claim, Extent, Figure, Selection};
 use super::picture::{self, Wanted};
 use super::quantity::{Measure, Quantity, Statistic};
+use super::sizes::Sizes;
 use crate::changed::Changed;
 use crate::figure::Over;
 use crate::page_file::{OneOrMany, Page, criteria, name};
-use forebay_lab::analysis::Size;
 use forebay_lab::scenario::{self, Arm, Scenario};
 use forebay_outcome::provenance;
 
@@ -94,7 +94,7 @@ struct SelectionTable {
     at: Option<String>,
     traffic: Option<OneOrMany>,
     phase: Option<String>,
-    size: Option<Size>,
+    size: Option<Sizes>,
     mode: Option<String>,
     bundle: Option<String>,
     #[serde(default)]

@@ -1,4 +1,6 @@
 use super::*;
+use crate::scenarios::sizes::Sizes;
+use forebay_lab::analysis::Size;
 use forebay_lab::results::{Phase, RoundTrip};
 use forebay_lab::scenario::parse;
 use forebay_units::Bytes;
@@ -42,7 +44,7 @@ fn quantity(measure: Measure) -> Quantity {
         at: Statistic::Mean,
         traffic: Vec::new(),
         phase: None,
-        size: forebay_lab::analysis::Size::All,
+        size: Sizes::default(),
         mode: String::new(),
         bundle: None,
     }
@@ -86,7 +88,7 @@ fn requests_by_traffic_phase_and_size() {
     assert_eq!(of(&slowdown, &run), [1.0, 2.0, 3.0, 5.0]);
     let more = Quantity { traffic: vec!["more".to_owned()], ..slowdown.clone() };
     assert_eq!(of(&more, &run), [2.0, 3.0], "cross traffic's connections are not counted");
-    let small = Quantity { size: forebay_lab::analysis::Size::Small, ..more };
+    let small = Quantity { size: Sizes::Class(Size::Small), ..more };
     assert_eq!(of(&small, &run), [2.0]);
     let middle = Quantity { phase: Some("middle".to_owned()), ..quantity(Measure::CompletionTime) };
     assert_eq!(of(&middle, &run), [220.0, 600.0]);

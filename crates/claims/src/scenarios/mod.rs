@@ -33,9 +33,10 @@
 //! | `[picture]` `kind` | `slowdown`, with the arm to highlight as `strong`; `timeline`; `errors`; `sweep` with `axis`, `measure`, `at`, `traffic`, `size`; `by`: an axis with a plot for each value; `lines`: traffics with a line each |
 //!
 //! Measures are those of [`Measure`], in lower case with `_`. `at` is `mean` or `p0` to `p100`, for
-//! measures that have a distribution in a run. `size` is `small`, `medium` or `large`. `cells` is a
-//! value or a list of values on each axis, as in `{ rtt = "50 ms", flows = ["10", "20"] }`. `over`
-//! combines several cells: `mean`, `min` or `max`.
+//! measures that have a distribution in a run. `size` is `small`, `medium`, `large` or a range
+//! such as `3 kB to 9 kB`. `cells` is a value or a list of values on each axis, as in
+//! `{ rtt = "50 ms", flows = ["10", "20"] }`. `over` combines several cells: `mean`, `min` or
+//! `max`.
 
 mod ages;
 mod axes;
@@ -49,6 +50,7 @@ mod passed;
 mod picture;
 mod quantity;
 mod run;
+mod sizes;
 #[cfg(test)]
 mod tests;
 mod traffic_kind;
@@ -62,3 +64,4 @@ pub use page::{Row, page};
 pub use picture::{Errors, Picture, Slowdown, Sweep, SweepLine, Timeline, Wanted};
 pub use quantity::{Measure, Quantity, Statistic};
 pub use run::{Settings, run};
+pub use sizes::Sizes;

@@ -88,7 +88,7 @@ impl Passed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use forebay_lab::analysis::Size;
+    use crate::scenarios::sizes::Sizes;
     use forebay_lab::scenario::parse;
 
     const SCENARIO: &str = r#"name = "x"
@@ -145,7 +145,7 @@ sendbox = "forward"
             at: Statistic::Mean,
             traffic: traffic.iter().map(|t| (*t).to_owned()).collect(),
             phase: None,
-            size: Size::All,
+            size: Sizes::default(),
             mode: String::new(),
             bundle: None,
         };
@@ -189,7 +189,7 @@ sendbox = "forward"
         let scenario = parse("x.toml".as_ref(), &text).unwrap().cells.remove(0);
         let of = |traffic: &[&str]| {
             let traffic = traffic.iter().map(|t| (*t).to_owned()).collect();
-            let (at, size, mode) = (Statistic::Mean, Size::All, String::new());
+            let (at, size, mode) = (Statistic::Mean, Sizes::default(), String::new());
             let measure = Measure::SendboxQueue;
             let quantity = Quantity { measure, at, traffic, phase: None, size, mode, bundle: None };
             KindFilter::of(&quantity, &scenario)

@@ -5,9 +5,9 @@ use std::str::FromStr;
 
 use serde::Deserialize;
 
+use super::sizes::Sizes;
 #[cfg(doc)]
 use forebay_lab::analysis::Intake;
-use forebay_lab::analysis::Size;
 
 /// A measure of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
@@ -175,7 +175,7 @@ pub struct Quantity {
     /// The phase that counts; the whole measured time if there is none.
     pub phase: Option<String>,
     /// The size of the requests that count.
-    pub size: Size,
+    pub size: Sizes,
     /// The mode for [`Measure::Mode`].
     pub mode: String,
     /// The name of the bundle that counts; all bundles if there is none. Waits at its sendbox are

@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use super::axes::axes;
 use super::quantity::{Measure, Quantity};
-use forebay_lab::analysis::{ByClass, EstimateErrors, Size, Slowdowns};
+use super::sizes::Sizes;
+use forebay_lab::analysis::{ByClass, EstimateErrors, Slowdowns};
 use forebay_lab::engine::Job;
 use forebay_lab::results::Run;
 use forebay_lab::scenario::Experiment;
@@ -69,7 +70,7 @@ pub(super) struct Table {
     pub(super) measure: Option<Measure>,
     pub(super) at: Option<String>,
     pub(super) traffic: Option<String>,
-    pub(super) size: Option<Size>,
+    pub(super) size: Option<Sizes>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
