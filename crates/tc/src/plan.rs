@@ -152,9 +152,9 @@ const MAX_ENTRIES: usize = 1 << 20;
 /// class send one packet in a round even if the packet is longer than the quantum.
 const QUANTUM: Bytes = Bytes(2 * 1_514);
 
-/// The credit of a class that does not wait for others, as time at its rate, so that a change of the
-/// rate gives no credit. HTB sends a packet while its class is not in debt, however long the packet
-/// is. Therefore the burst only has to cover the lateness of the kernel's timers, as in the
+/// The credit of a class that does not wait for others, as time at its rate, so that a change of
+/// the rate gives no credit. HTB sends a packet while its class is not in debt, however long the
+/// packet is. Therefore the burst only has to cover the lateness of the kernel's timers, as in the
 /// sendbox's own token bucket.
 const BURST: Nanos = Nanos::from_micros(250);
 

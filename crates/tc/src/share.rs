@@ -26,9 +26,9 @@ pub struct ClassShare {
     pub ceil: Option<Rate>,
 }
 
-/// Returns the rate that each of `shares` has while all send all the time below their common `limit`,
-/// in the order given: its guarantee and its part, by weight, of what guarantees leave, or its
-/// ceiling, if that is less; the others divide what it leaves then.
+/// Returns the rate that each of `shares` has while all send all the time below their common
+/// `limit`, in the order given: its guarantee and its part, by weight, of what guarantees leave, or
+/// its ceiling, if that is less; the others divide what it leaves then.
 pub fn parts(limit: Rate, shares: &[ClassShare]) -> Vec<Rate> {
     let mut is_full = vec![false; shares.len()];
     loop {
