@@ -130,9 +130,9 @@ fn missing(job: &Job<'_>) -> Option<String> {
         return Some(format!("queue \"{queue}\""));
     }
     scenario.traffic.iter().find_map(|traffic| match &traffic.kind {
-        _ if !may_say(traffic) => Some(
-            "traffic with an ECN field of its own but dctcp's and prague's over UDP".to_owned(),
-        ),
+        _ if !may_say(traffic) => {
+            Some("traffic with an ECN field of its own but ECT(1) of dctcp and over UDP".to_owned())
+        }
         TrafficKind::Requests { congestion, .. }
         | TrafficKind::Bulk { transport: Transport::Tcp(congestion), .. } => unknown(*congestion),
         _ => None,
@@ -147,8 +147,10 @@ fn may_say(traffic: &Traffic) -> bool {
         | TrafficKind::Bulk { transport: Transport::Tcp(congestion), .. } => Some(*congestion),
         _ => None,
     };
-    let over_udp =
-        matches!(traffic.kind, TrafficKind::Bulk { transport: Transport::UdpPrague, .. });
+    let over_udp = matches!(
+        traffic.kind,
+        TrafficKind::Bulk { transport: Transport::UdpPrague, .. } | TrafficKind::Datagrams(_)
+    );
     let l4s = tcp == Some(Congestion::Dctcp) || over_udp;
     traffic.ecn.is_none() || traffic.ecn == Some(EcnField::Ect1) && l4s
 }

@@ -5,7 +5,7 @@ use super::addresses::Place;
 use super::capabilities;
 use super::senders::Senders;
 use crate::engine::Job;
-use crate::scenario::{Congestion, IpVersion, Traffic, TrafficKind, Transport};
+use crate::scenario::{Congestion, EcnField, IpVersion, Traffic, TrafficKind, Transport};
 use crate::traffic::{Role, Spec};
 
 /// A traffic program, its place and its role.
@@ -93,7 +93,14 @@ pub(super) fn programs(
             let sink = sockets.at(target, 0);
             (
                 (Place::SiteB, Role::UdpSink { listen: vec![sink], reports: false }),
-                (origin_host, Role::DatagramSource { sink, pattern: *pattern }),
+                (
+                    origin_host,
+                    Role::DatagramSource {
+                        sink,
+                        pattern: *pattern,
+                        l4s: traffic.ecn == Some(EcnField::Ect1),
+                    },
+                ),
             )
         }
         TrafficKind::UdpRr { flows } => {

@@ -78,7 +78,9 @@ pub(super) fn run(spec: &Spec, cue: Cue<'_>) -> io::Result<Nanos> {
         Role::UdpSource { sinks } => udp_bulk::source(sinks, cue),
         Role::PragueSource { sinks } => udp_prague::source(sinks, cue),
         Role::PragueSink { listen } => udp_prague::sink(spec, listen, cue),
-        Role::DatagramSource { sink, pattern } => datagrams::source(*sink, *pattern, cue),
+        Role::DatagramSource { sink, pattern, l4s } => {
+            datagrams::source(*sink, *pattern, *l4s, cue)
+        }
         Role::UdpSink { listen, reports } => udp_bulk::sink(spec, listen, *reports, cue),
         Role::UdpEcho { listen } => udp_rr::echo(*listen, cue),
         Role::UdpLoops { echo, flows } => udp_rr::loops(spec, *echo, *flows, cue),

@@ -1,5 +1,5 @@
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 
 use forebay_sim::Pattern;
 use forebay_system::clock;
@@ -7,14 +7,22 @@ use forebay_units::Nanos;
 
 use super::cue::FILLER;
 use super::cue::WindowCue;
-use super::{sockets, wait};
+use super::{ecn, sockets, wait};
 
-/// Sends the datagrams of `pattern` to `sink` at the times at which the simulator sends them. A
-/// late datagram is sent at once, so that the average rate holds.
-pub(super) fn source(sink: SocketAddr, pattern: Pattern, cue: WindowCue<'_>) -> io::Result<Nanos> {
+/// Sends the datagrams of `pattern` to `sink` at the times at which the simulator sends them, with
+/// ECT(1) if they are `l4s`. A late datagram is sent at once, so that the average rate holds.
+pub(super) fn source(
+    sink: SocketAddr,
+    pattern: Pattern,
+    l4s: bool,
+    cue: WindowCue<'_>,
+) -> io::Result<Nanos> {
     pattern.check().map_err(io::Error::other)?;
-    let socket = sockets::udp(sockets::any_like(sink))?;
-    socket.connect(&sink.into())?;
+    let socket = UdpSocket::from(sockets::udp(sockets::any_like(sink))?);
+    socket.connect(sink)?;
+    if l4s {
+        ecn::set_up(&socket)?;
+    }
     let window = cue()?;
     let mut late = Nanos::ZERO;
     for datagram in pattern.datagrams() {

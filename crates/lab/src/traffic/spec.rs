@@ -111,6 +111,8 @@ pub enum Role {
         sink: SocketAddr,
         /// The times and sizes of the datagrams.
         pattern: Pattern,
+        /// Whether they have ECT(1).
+        l4s: bool,
     },
     /// Counts datagrams, and reports to the sender if it expects reports; writes
     /// [`crate::results::Progress`].

@@ -196,6 +196,7 @@ fn cbr_sends_its_rate() {
     let source = Role::DatagramSource {
         sink: listen,
         pattern: Pattern::Constant { rate: Rate::from_mbps(8), size: Bytes(1_000) },
+        l4s: false,
     };
     let sink = Role::UdpSink { listen: vec![listen], reports: false };
     let records: Vec<Progress> = play("cbr", sink, source, 200);
