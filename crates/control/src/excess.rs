@@ -94,7 +94,7 @@ mod tests {
                 time: MS * (n * 10),
                 bytes: Bytes(n * packets * len),
                 packets: (n * packets) as u32,
-                ..Mark::default()
+                limited_since: Nanos::ZERO,
             };
             let feedback = Feedback {
                 fingerprint: 0,

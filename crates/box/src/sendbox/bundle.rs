@@ -7,7 +7,7 @@ mod rtt_range;
 use std::net::{Ipv6Addr, SocketAddr};
 
 use forebay_config::RemoteAddress;
-use forebay_control::{self as control, FlowPosition};
+use forebay_control as control;
 use forebay_records::{Event, KnownPath, SendHandover, SendStatus};
 use forebay_units::{Bytes, Nanos, Rate};
 use forebay_wire::feedback::{
@@ -248,19 +248,11 @@ impl ControlledBundle {
         &self.config.policy
     }
 
-    /// Notes that a boundary packet left at `time`, with the bundle's totals including it, and its
-    /// flow where that is known.
-    pub(super) fn on_boundary(
-        &mut self,
-        time: Nanos,
-        fingerprint: u32,
-        sent: Bytes,
-        packets: u64,
-        flow: Option<FlowPosition>,
-    ) {
+    /// Notes that a boundary packet left at `time`, with the bundle's totals including it.
+    pub(super) fn on_boundary(&mut self, time: Nanos, fingerprint: u32, sent: Bytes, packets: u64) {
         let (bytes, before) = self.base;
         let (sent, packets) = (sent.saturating_sub(bytes), packets.saturating_sub(before));
-        self.control.on_boundary(time, fingerprint, sent, packets, flow);
+        self.control.on_boundary(time, fingerprint, sent, packets);
     }
 
     /// Notes the totals of all packets that have left.

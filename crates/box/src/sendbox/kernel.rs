@@ -240,7 +240,7 @@ impl Sendbox {
         let bundles = &mut self.bundles;
         self.observer.poll(|s| {
             if let Some(bundle) = bundles.get_mut(s.bundle) {
-                bundle.on_boundary(s.time, s.fingerprint, s.counts.bytes, s.counts.packets, None);
+                bundle.on_boundary(s.time, s.fingerprint, s.counts.bytes, s.counts.packets);
             }
         })?;
         Ok(())

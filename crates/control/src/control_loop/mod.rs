@@ -22,7 +22,6 @@ use crate::multipath::Multipath;
 use crate::pass_through::PassThroughPolicy;
 use crate::snapshot::{Counters, Elasticity, Snapshot};
 use crate::traffic::Traffic;
-use crate::transfers::FlowPosition;
 use crate::watchdog::Watchdog;
 use guard::Guard;
 use modes::PassThroughState;
@@ -44,7 +43,7 @@ const LONGEST_RTT: Nanos = Nanos::from_secs(60);
 /// [`ControlLoop::rate`] to its shaper and sends the result of [`ControlLoop::poll_epoch_update`]
 /// to the receivebox. All times come from one monotonic clock of the caller.
 ///
-/// The loop allocates only during construction: about 32 KiB, and 12 KiB for detection of elastic
+/// The loop allocates only during construction: about 26 KiB, and 12 KiB for detection of elastic
 /// cross traffic or 4 KiB for a guard.
 ///
 /// # Modes
@@ -52,7 +51,7 @@ const LONGEST_RTT: Nanos = Nanos::from_secs(60);
 /// |---|---|---|
 /// | [`Mode::Open`] | at the start, if no initial rate is configured | when the first round-trip time and rate are known |
 /// | | when boundary packets were sent and no useful feedback came for 0.7 s, or for eight minimum RTTs where that is longer | after three samples in order |
-/// | | when 5 % of the last 128 measurements are out of order, and so are 15 % of those of idle flows, so packets take several paths | when the first share is below 2 %, or the second is zero, after ten seconds at the earliest and later each time |
+/// | | when 5 % of the last 128 measurements are out of order, so packets take several paths | when the share is below 2 %, after ten seconds at the earliest and later each time |
 /// | [`Mode::PassThrough`] | if [`ControlConfig::cross_traffic`] is set to detect, when cross traffic responds to the bundle's pulses while the bottleneck's queue stands above the controller's target | when the bottleneck has no queue, or when its queue drains during a drain probe |
 /// | | with a guard, when others take the bandwidth that the bundle leaves | likewise |
 /// | [`Mode::DelayControl`] | otherwise | |
@@ -235,19 +234,11 @@ impl ControlLoop {
 
     /// Records that a packet of the bundle left the queue for the wire.
     ///
-    /// A packet without a fingerprint is counted but never marked. `flow` is its flow, where the
-    /// caller knows it.
-    pub fn on_sent(
-        &mut self,
-        now: Nanos,
-        len: Bytes,
-        fingerprint: Option<u32>,
-        flow: Option<FlowPosition>,
-    ) {
+    /// A packet without a fingerprint is counted but never marked.
+    pub fn on_sent(&mut self, now: Nanos, len: Bytes, fingerprint: Option<u32>) {
         self.traffic.on_sent(len);
         if let Some(fingerprint) = fingerprint {
-            let (sent, packets) = (self.traffic.sent(), self.traffic.packets());
-            self.mark(now, fingerprint, sent, packets, flow);
+            self.mark(now, fingerprint, self.traffic.sent(), self.traffic.packets());
         }
     }
 
@@ -256,16 +247,9 @@ impl ControlLoop {
     ///
     /// Callers that do not see every packet use this instead of [`ControlLoop::on_sent`], and call
     /// [`ControlLoop::on_total`] before each tick.
-    pub fn on_boundary(
-        &mut self,
-        time: Nanos,
-        fingerprint: u32,
-        sent: Bytes,
-        packets: u64,
-        flow: Option<FlowPosition>,
-    ) {
+    pub fn on_boundary(&mut self, time: Nanos, fingerprint: u32, sent: Bytes, packets: u64) {
         self.on_total(sent, packets);
-        self.mark(time, fingerprint, sent, packets, flow);
+        self.mark(time, fingerprint, sent, packets);
     }
 
     /// Records the totals of bytes and packets sent since the start.
@@ -283,21 +267,14 @@ impl ControlLoop {
     }
 
     /// Stores a packet that was sent, if it is a boundary packet.
-    fn mark(
-        &mut self,
-        time: Nanos,
-        fingerprint: u32,
-        bytes: Bytes,
-        packets: u64,
-        flow: Option<FlowPosition>,
-    ) {
+    fn mark(&mut self, time: Nanos, fingerprint: u32, bytes: Bytes, packets: u64) {
         if !self.epoch.is_boundary(fingerprint, 1) {
             return;
         }
         self.watchdog.on_boundary(time);
         if self.epoch.is_boundary(fingerprint, self.marks.thinning()) {
             let limited_since = self.traffic.limited_since();
-            let mark = Mark { time, bytes, packets: packets as u32, limited_since, flow };
+            let mark = Mark { time, bytes, packets: packets as u32, limited_since };
             self.marks.record(fingerprint, mark);
         }
     }
@@ -332,15 +309,16 @@ impl ControlLoop {
         match found {
             Match::Unmatched => self.counters.unmatched += 1,
             Match::Ambiguous => self.counters.ambiguous += 1,
-            Match::OutOfOrder(mark, ticket) => {
+            Match::OutOfOrder(ticket) => {
                 self.marks.answered(ticket);
                 self.counters.out_of_order += 1;
-                let counts = self.epoch.is_sparse_boundary(feedback.fingerprint);
-                self.multipath.on_late_mark(feedback.sequence, mark.flow, counts);
+                if self.epoch.is_sparse_boundary(feedback.fingerprint) {
+                    self.multipath.on_late_mark(feedback.sequence);
+                }
             }
             Match::InOrder(mark, ticket) => {
                 let counts = self.epoch.is_sparse_boundary(feedback.fingerprint);
-                self.multipath.on_in_order(feedback.sequence, mark.flow, counts);
+                self.multipath.on_in_order(feedback.sequence, counts);
                 match self.estimator.on_feedback(now, &mark, feedback) {
                     FeedbackOutcome::Impossible(claim) => self.on_impossible(now, claim),
                     FeedbackOutcome::Restarted { rtt } => {
