@@ -313,7 +313,8 @@ mod tests {
         let text = Text(&status()).to_string();
         let start = "site at wan0, process 77, up 1 d 2 h\n    3 frames left in which no IP packet was found\n    \
                      4 frames arrived in which no IP packet was found\n    \
-                     5 packets were dropped since the thread that queues them has too much to do\n\n  \
+                     5 packets were dropped since the thread that queues them has too much to \
+                     do\n\n  \
                      to branch (192.0.2.1:28316): delay control for 1 min 1 s\n    \
                      since first measured: RTT 50.3 ms, receive rate 1.7 Mbit/s\n    \
                      Mbit/s: limit 24.00, sent 23.50, received unknown; lost 1.2 %\n    \

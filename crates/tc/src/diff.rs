@@ -128,9 +128,7 @@ mod tests {
     use super::*;
     use crate::found::FoundClass;
     use crate::netlink::{Attributes, Batch};
-    use crate::{
-        BundleQueues, ClassShare, Device, Discipline, Features, FifoLimit, Shape, Share, encode,
-    };
+    use crate::{BundleQueues, Device, Discipline, Features, FifoLimit, Shape, Share, encode};
 
     fn plan(bundles: &[&[Discipline]]) -> Plan {
         let all: Vec<_> = bundles.iter().copied().enumerate().collect();
@@ -294,7 +292,7 @@ mod tests {
             name: "b".to_owned(),
             classes: vec![fifo(7)],
             shares: Vec::new(),
-            share: Share { weight: *weight, rate: None },
+            share: Share { weight: *weight, rate: None, ceil: None },
         };
         let bundles: Vec<_> = weights.iter().enumerate().map(bundle).collect();
         let limit = mbps.map(Rate::from_mbps);
@@ -338,8 +336,9 @@ mod tests {
     #[test]
     fn shares_of_classes_change_in_place() {
         let with = |shares: &[(u32, Option<u64>)]| {
-            let share = |(weight, rate): &(u32, Option<u64>)| ClassShare {
-                share: Share { weight: *weight, rate: rate.map(Rate::from_mbps) },
+            let share = |(weight, rate): &(u32, Option<u64>)| Share {
+                weight: *weight,
+                rate: rate.map(Rate::from_mbps),
                 ceil: None,
             };
             let bundle = BundleQueues {

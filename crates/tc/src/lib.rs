@@ -43,7 +43,7 @@ pub use found::{Found, Root};
 pub use handle::{Handle, MAX_BUNDLES};
 pub use plan::{BundleQueues, Class, Filter, Object, Plan, Program, Qdisc, QdiscKind, Shape};
 pub use route::Route;
-pub use share::{ClassShare, Share, parts};
+pub use share::{Share, parts};
 pub use statistics::{QueueCounts, Statistics};
 pub use tree::{Foreign, Tree};
 pub use watch::{Event, Watch};

@@ -5,9 +5,7 @@ use std::collections::BTreeMap;
 use forebay_units::{Bytes, Nanos, Rate};
 
 use crate::handle::MAX_FLOWS;
-use crate::{
-    ClassShare, Discipline, Error, Features, FifoLimit, Handle, MAX_BUNDLES, Share, parts,
-};
+use crate::{Discipline, Error, Features, FifoLimit, Handle, MAX_BUNDLES, Share, parts};
 
 /// The queues of a bundle.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,7 +17,7 @@ pub struct BundleQueues {
     /// The discipline of its queue, or of each class; of strict priority, the most urgent first.
     pub classes: Vec<Discipline>,
     /// The share of each class in the rate of the bundle; empty for strict priority.
-    pub shares: Vec<ClassShare>,
+    pub shares: Vec<Share>,
     /// Its part of the common limit of all bundles, if there is one.
     pub share: Share,
 }
@@ -36,7 +34,7 @@ pub struct Plan {
     /// The common limit of all bundles.
     pub(crate) limit: Option<Rate>,
     /// The shares of the classes of bundles that have weighted ones, by the number of the bundle.
-    pub(crate) shares: BTreeMap<usize, Vec<ClassShare>>,
+    pub(crate) shares: BTreeMap<usize, Vec<Share>>,
     /// The parts of the tree in an order in which they can be created. The filter that sends
     /// packets into the tree is the last: until then all packets pass unshaped.
     pub objects: Vec<Object>,
@@ -255,25 +253,17 @@ impl Plan {
         flows: u16,
     ) -> Result<Self, Error> {
         features.require("htb")?;
-        let class = |id: Handle, shape, urgency| {
-            let (parent, assured, quantum) = (id.qdisc(), None, QUANTUM);
-            Class { id, parent, shape, assured, urgency, quantum, burst: BURST }
-        };
         let mut objects = vec![qdisc(Some(Handle::TREE), Handle::ROOT, QdiscKind::Htb)];
         objects.extend(
             limit.map(|limit| Object::Class(class(Handle::UPLINK, Shape::Limit(limit), 0))),
         );
-        let parts = limit.map(|limit| Parts::new(limit, bundles));
-        for bundle in bundles {
+        let shares: Vec<Share> = bundles.iter().map(|bundle| bundle.share).collect();
+        let mut assured = limit.map(|limit| parts(limit, &shares)).into_iter().flatten();
+        for (bundle, borrowed) in bundles.iter().zip(quanta(&shares)) {
             let own = class(Handle::of_bundle(bundle.number), Shape::Bundle, 0);
-            objects.push(Object::Class(match &parts {
+            objects.push(Object::Class(match assured.next() {
                 None => own,
-                Some(parts) => Class {
-                    parent: Handle::UPLINK,
-                    assured: Some(parts.assured(&bundle.share)),
-                    quantum: parts.quantum(&bundle.share),
-                    ..own
-                },
+                assured => Class { parent: Handle::UPLINK, assured, quantum: borrowed, ..own },
             }));
         }
         for bundle in bundles {
@@ -291,23 +281,11 @@ impl Plan {
                 continue;
             }
             objects.push(qdisc(Some(queue), parent, QdiscKind::Htb));
-            let mut masks = 0;
-            if !bundle.shares.is_empty() {
-                objects.extend(weighted(bundle, features)?);
-            }
-            for (k, discipline) in bundle.classes.iter().enumerate().skip(bundle.shares.len()) {
-                features.check(discipline)?;
-                let (leaf, leaves) = match stands_in(discipline) {
-                    Some(leaf) if features.lacks(discipline) => (leaf, flows),
-                    _ => (*discipline, 1),
-                };
-                masks |= u64::from(leaves - 1) << (8 * k);
-                for flow in 0..leaves {
-                    let id = queue.leaf(k, flow);
-                    objects.push(Object::Class(class(id, Shape::Unlimited, k as u32)));
-                    objects.push(qdisc(None, id, QdiscKind::Queue(leaf)));
-                }
-            }
+            let (leaves, masks) = match bundle.shares.as_slice() {
+                [] => strict(bundle, features, flows)?,
+                _ => (weighted(bundle, features)?, 0),
+            };
+            objects.extend(leaves);
             let program = Program::Leaves { classes: classes as u8, masks };
             objects.push(Object::Filter(Filter { parent: queue, program }));
         }
@@ -322,16 +300,44 @@ impl Plan {
     }
 }
 
+/// Returns a class directly below its qdisc, which borrows nothing.
+fn class(id: Handle, shape: Shape, urgency: u32) -> Class {
+    let (parent, assured, quantum) = (id.qdisc(), None, QUANTUM);
+    Class { id, parent, shape, assured, urgency, quantum, burst: BURST }
+}
+
+/// Returns the classes of a bundle with strict priority, each with its queues: one, or one for each
+/// of `flows` leaves where these stand in. The number has the last leaf of each class, as in
+/// [`Program::Leaves`].
+fn strict(
+    bundle: &BundleQueues,
+    features: &Features,
+    flows: u16,
+) -> Result<(Vec<Object>, u64), Error> {
+    let (mut objects, mut masks) = (Vec::new(), 0);
+    for (k, discipline) in bundle.classes.iter().enumerate() {
+        features.check(discipline)?;
+        let (leaf, leaves) = match stands_in(discipline) {
+            Some(leaf) if features.lacks(discipline) => (leaf, flows),
+            _ => (*discipline, 1),
+        };
+        masks |= u64::from(leaves - 1) << (8 * k);
+        for flow in 0..leaves {
+            let id = Handle::of_queue(bundle.number).leaf(k, flow);
+            objects.push(Object::Class(class(id, Shape::Unlimited, k as u32)));
+            objects.push(qdisc(None, id, QdiscKind::Queue(leaf)));
+        }
+    }
+    Ok((objects, masks))
+}
+
 /// Returns the classes of a bundle that share its rate, each with its queue, below one class that
 /// lends them all that the bundle has.
 ///
 /// # Errors
 /// If the kernel lacks a discipline: flows of weighted classes have no leaves that could stand in.
 fn weighted(bundle: &BundleQueues, features: &Features) -> Result<Vec<Object>, Error> {
-    let queue = Handle::of_queue(bundle.number);
-    let (shape, assured, urgency) = (Shape::Unlimited, None, 0);
-    let (id, parent, quantum) = (queue.lender(), queue, BORROWED);
-    let lender = Class { id, parent, shape, assured, urgency, quantum, burst: BURST };
+    let lender = class(Handle::of_queue(bundle.number).lender(), Shape::Unlimited, 0);
     let mut objects = vec![Object::Class(lender)];
     let classes = weighted_classes(bundle.number, &bundle.shares, None);
     for (class, discipline) in classes.zip(&bundle.classes) {
@@ -349,59 +355,30 @@ fn weighted(bundle: &BundleQueues, features: &Features) -> Result<Vec<Object>, E
 /// that HTB keeps, whatever its part is then.
 pub(crate) fn weighted_classes(
     number: usize,
-    shares: &[ClassShare],
+    shares: &[Share],
     rate: Option<Rate>,
 ) -> impl Iterator<Item = Class> {
     let queue = Handle::of_queue(number);
-    let least = shares.iter().map(|class| class.share.weight).min().unwrap_or(1).max(1);
     // While it waits for two super-packets of others, a class keeps its credit.
     let wait = rate.map(|rate| rate.time_for(Bytes(2 * BORROWED.0)));
     let burst = wait.map_or(BURST, |wait| wait.clamp(BURST, MOST_BURST));
     let floor = rate.map_or(Rate::ZERO, |rate| Rate::from_bps(rate.as_bps() / 256));
     let mut assured = rate.map(|rate| parts(rate, shares)).into_iter().flatten();
-    shares.iter().enumerate().map(move |(k, ClassShare { share, ceil })| Class {
+    shares.iter().zip(quanta(shares)).enumerate().map(move |(k, (share, quantum))| Class {
         id: queue.leaf(k, 0),
         parent: queue.lender(),
-        shape: ceil.map_or(Shape::Unlimited, Shape::Limit),
+        shape: share.ceil.map_or(Shape::Unlimited, Shape::Limit),
         assured: assured.next().map(|part| part.max(floor)),
         urgency: 0,
-        quantum: Bytes(BORROWED.0 * u64::from(share.weight) / u64::from(least)),
+        quantum,
         burst,
     })
 }
 
-/// What the bundles' parts of a common limit are computed from.
-struct Parts {
-    /// What the guaranteed rates leave of the limit.
-    rest: Rate,
-    /// The sum of all weights.
-    weights: u64,
-    /// The least weight.
-    least: u32,
-}
-
-impl Parts {
-    fn new(limit: Rate, bundles: &[BundleQueues]) -> Self {
-        let guaranteed = bundles.iter().filter_map(|b| b.share.rate).map(Rate::as_bps);
-        let weights = || bundles.iter().map(|b| b.share.weight);
-        Self {
-            rest: Rate::from_bps(limit.as_bps().saturating_sub(guaranteed.sum())),
-            weights: weights().map(u64::from).sum::<u64>().max(1),
-            least: weights().min().unwrap_or(1).max(1),
-        }
-    }
-
-    /// Returns the rate that a bundle has while all others send.
-    fn assured(&self, share: &Share) -> Rate {
-        let part = u128::from(self.rest.as_bps()) * u128::from(share.weight);
-        let part = u64::try_from(part / u128::from(self.weights)).unwrap_or(u64::MAX);
-        Rate::from_bps(share.rate.map_or(0, Rate::as_bps).saturating_add(part))
-    }
-
-    /// Returns the turn of a bundle among those that borrow.
-    fn quantum(&self, share: &Share) -> Bytes {
-        Bytes(BORROWED.0 * u64::from(share.weight) / u64::from(self.least))
-    }
+/// Returns the turns in which the owners of `shares` borrow.
+fn quanta(shares: &[Share]) -> impl Iterator<Item = Bytes> {
+    let least = shares.iter().map(|share| share.weight).min().unwrap_or(1).max(1);
+    shares.iter().map(move |s| Bytes(BORROWED.0 * u64::from(s.weight) / u64::from(least)))
 }
 
 /// The programs for leaves that later plans may need: those of several classes, and that of one

@@ -232,25 +232,29 @@ impl Tree {
         self.batch.clear();
         self.changed.sort_unstable();
         self.changed.dedup();
-        // The class of each message.
-        let mut ids = Vec::new();
-        for &bundle in &self.changed {
-            let Some(Some((class, rate))) = self.rates.get(bundle) else { continue };
-            let shares = self.plan.shares.get(&bundle).map_or(&[][..], Vec::as_slice);
-            let classes = weighted_classes(bundle, shares, *rate).map(|class| (class, None));
-            for (class, rate) in iter::once((*class, *rate)).chain(classes) {
-                ids.push(class.id);
-                let replace = libc::NLM_F_REPLACE;
-                encode::class(&mut self.batch, &self.device, &class, rate, replace);
-            }
+        let Self { changed, batch, device, .. } = self;
+        let (rates, plan) = (&self.rates, &self.plan);
+        // The class of each changed bundle with its rate, and those that have parts of it.
+        let classes = || {
+            changed.iter().flat_map(|&bundle| {
+                let own = rates.get(bundle).copied().flatten();
+                own.into_iter().flat_map(move |(class, rate)| {
+                    let shares = plan.shares.get(&bundle).map_or(&[][..], Vec::as_slice);
+                    let parts = weighted_classes(bundle, shares, rate);
+                    iter::once((class, rate)).chain(parts.map(|class| (class, None)))
+                })
+            })
+        };
+        for (class, rate) in classes() {
+            encode::class(batch, device, &class, rate, libc::NLM_F_REPLACE);
         }
         if self.batch.is_empty() {
             return Ok(0);
         }
         let failures = self.socket.transact(&mut self.batch)?;
         if let Some(failure) = failures.into_iter().next() {
-            let id = ids.get(failure.index).copied();
-            let object = format!("rate of class {}", id.unwrap_or(Handle::TREE));
+            let id = classes().nth(failure.index).map_or(Handle::TREE, |(class, _)| class.id);
+            let object = format!("rate of class {id}");
             return Err(refused(&self.device, object, failure));
         }
         let count = self.changed.len();

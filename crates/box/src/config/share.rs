@@ -31,14 +31,8 @@ impl From<Share> for forebay_queue::Share {
 }
 
 impl From<Share> for forebay_tc::Share {
-    fn from(share: Share) -> Self {
-        Self { weight: share.weight, rate: share.rate }
-    }
-}
-
-impl From<Share> for forebay_tc::ClassShare {
-    fn from(share: Share) -> Self {
-        Self { share: share.into(), ceil: share.ceil }
+    fn from(Share { weight, rate, ceil }: Share) -> Self {
+        Self { weight, rate, ceil }
     }
 }
 
@@ -122,8 +116,7 @@ impl ShareKeys {
     }
 }
 
-/// Returns the rate that each of `shares` has while all send all the time below the common `limit`,
-/// in the order given.
+/// Returns the rate of each of `shares` while all send all the time below the common `limit`.
 pub fn effective(limit: Rate, shares: &[Share]) -> Vec<Rate> {
     let shares: Vec<_> = shares.iter().map(|share| (*share).into()).collect();
     forebay_tc::parts(limit, &shares)

@@ -62,19 +62,19 @@ pub struct Target {
 /// One change to the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Add a path.
+    /// Adds a path.
     AddPath(u32, Segments),
-    /// Add a group of paths with weights.
+    /// Adds a group of paths with weights.
     AddGroup(u32, Vec<(u32, u16)>),
-    /// Add a route to a group.
+    /// Adds a route to a group.
     AddRoute(Key, u32),
-    /// Move a route to another group.
+    /// Moves a route to another group.
     MoveRoute(Key, u32),
-    /// Remove a route, so that the next one to its prefix counts.
+    /// Removes a route, so that the next one to its prefix counts.
     RemoveRoute(Key),
-    /// Remove a group that no route uses.
+    /// Removes a group that no route uses.
     RemoveGroup(u32),
-    /// Remove a path that no group uses.
+    /// Removes a path that no group uses.
     RemovePath(u32),
 }
 

@@ -139,7 +139,7 @@ fn bundles_have_their_parts_of_a_common_limit() {
         name: format!("b{number}"),
         classes: vec![FIFO],
         shares: Vec::new(),
-        share: Share { weight, rate: rate.map(Rate::from_mbps) },
+        share: Share { weight, rate: rate.map(Rate::from_mbps), ceil: None },
     };
     let bundles = [bundle(0, 2, None), bundle(1, 8, Some(3)), bundle(2, 10, None)];
     let limit = Rate::from_mbps(100);
@@ -171,8 +171,9 @@ qdisc fb0: htb
 /// first one is part of its rate, which is not in the plan.
 #[test]
 fn weighted_classes_borrow_from_one_class_of_their_bundle() {
-    let class = |weight, rate: Option<u64>, ceil: Option<u64>| ClassShare {
-        share: Share { weight, rate: rate.map(Rate::from_mbps) },
+    let class = |weight, rate: Option<u64>, ceil: Option<u64>| Share {
+        weight,
+        rate: rate.map(Rate::from_mbps),
         ceil: ceil.map(Rate::from_mbps),
     };
     let bundle = BundleQueues {

@@ -349,6 +349,9 @@ impl<'a> View<'a> {
         let parts = Buckets::new(&chapter.rows, self.range, self.now, FIGURES);
         // Parts of whole minutes need no seconds.
         let shown = if parts.step.is_multiple_of(60) { 5 } else { 8 };
+        let time = |index: usize| {
+            time_of_day((parts.start + index as u64 * parts.step) * 1000)[..shown].to_owned()
+        };
         let cells = |sample: &Sample| match chapter.live.series.direction {
             Direction::To => vec![
                 ms(sample.here_ms),
@@ -368,9 +371,7 @@ impl<'a> View<'a> {
             @for (index, sample) in parts.samples.iter().enumerate().rev() {
                 @if let Some(sample) = sample {
                     tr {
-                        th scope="row" {
-                            (&time_of_day((parts.start + index as u64 * parts.step) * 1000)[..shown])
-                        }
+                        th scope="row" { (time(index)) }
                         @for cell in cells(sample) { td class="number" { (cell) } }
                     }
                 }
