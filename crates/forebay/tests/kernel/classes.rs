@@ -99,6 +99,13 @@ impl<'a> Classes<'a> {
         self.net.ask("reload")
     }
 
+    /// Ends the traffic, and checks that what was sent has arrived.
+    fn end(self) {
+        for transfers in self.traffic {
+            transfers.end();
+        }
+    }
+
     /// Checks that a change is refused with this text.
     fn refuses(&self, shares: Shares, text: &str) {
         self.write(shares);
@@ -118,7 +125,7 @@ fn weighted_classes_have_their_shares_in_user_space() {
     }
     let net = &Net::new("uc", false);
     let weights = ["weight = 1", "weight = 2", "weight = 3"];
-    let (mut classes, mut process) = Classes::start(net, "inside = \"fb-in\"", weights);
+    let (classes, mut process) = Classes::start(net, "inside = \"fb-in\"", weights);
     classes.check("weights 1, 2, 3", [4.0, 8.0, 12.0]);
     let said = classes.reload(["weight = 3", "weight = 2", "weight = 1"]);
     for text in ["class c0 weight 1 to 3", "class c2 weight 3 to 1"] {
@@ -142,9 +149,7 @@ fn weighted_classes_have_their_shares_in_user_space() {
         assert_eq!(names, ["c0", "c1", "c2"]);
     }
     // Without the box no packet passes the wire over AF_PACKET.
-    classes.traffic.drain(..).for_each(|transfers| {
-        transfers.end();
-    });
+    classes.end();
     process.signal(libc::SIGTERM);
 }
 
@@ -171,5 +176,6 @@ fn weighted_classes_have_their_shares_over_the_kernels_queues() {
     let above = ["rate = \"12 Mbit/s\"", "rate = \"13 Mbit/s\"", "weight = 2"];
     classes.refuses(above, "add up to 25.000 Mbit/s");
     classes.traffic.iter().for_each(Transfers::go_on);
+    classes.end();
     process.signal(libc::SIGTERM);
 }
