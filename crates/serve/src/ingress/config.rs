@@ -64,6 +64,13 @@ pub struct Segment {
     pub end_dt4: Option<Ipv6Addr>,
 }
 
+impl Segment {
+    /// Returns the addresses of all that it has.
+    pub fn addresses(&self) -> impl Iterator<Item = Ipv6Addr> + use<> {
+        [self.end, self.end_dt6, self.end_dt4].into_iter().flatten()
+    }
+}
+
 /// The whole configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {

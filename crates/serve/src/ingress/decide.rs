@@ -79,7 +79,7 @@ impl Controller {
             via.chain(std::iter::once(&flow.router))
         });
         let segments = routers.filter_map(|name| self.config.segments.get(name));
-        segments.flat_map(|s| [s.end, s.end_dt6, s.end_dt4].into_iter().flatten()).collect()
+        segments.flat_map(Segment::addresses).collect()
     }
 
     /// Returns the wanted routes at `now`; `None` while neither an answer nor the end of the hold
@@ -98,6 +98,8 @@ impl Controller {
         }
         let otherwise = format!("round {} does not plan it", self.plan.round);
         let mut target = Target { otherwise, ..Target::default() };
+        let all: BTreeSet<Ipv6Addr> =
+            self.config.segments.values().flat_map(Segment::addresses).collect();
         let own = self.plan.flows.iter().filter(|flow| flow.entry == self.config.router);
         let flows: BTreeMap<&String, &Flow> = own.map(|flow| (&flow.router, flow)).collect();
         for (router, known) in &mut self.known {
@@ -109,20 +111,16 @@ impl Controller {
             let flaps = known.penalty.decayed(&self.config.damping, now).value >= 1.0;
             flaps || flows.contains_key(router)
         });
+        let outputs: BTreeMap<&String, &[IpNet]> =
+            self.plan.outputs.iter().map(|output| (&output.router, &output.prefixes[..])).collect();
         for (router, flow) in flows {
-            let prefixes = self.plan.outputs.iter().find(|output| output.router == *router);
-            let prefixes = prefixes.map_or(&[][..], |output| &output.prefixes);
+            let prefixes = outputs.get(router).copied().unwrap_or_default();
             let known = self.known.entry(router.clone()).or_default();
-            let chosen = choose(flow, known, &self.config, self.plan.round, reachable, now);
-            let splits = chosen.map(|(shares, reason)| {
-                let of = |v6| split(&shares, &self.config.segments, v6, reachable);
-                ([of(false), of(true)], reason)
-            });
-            match splits {
-                Ok((splits, reason)) => {
+            match choose(flow, known, &self.config, self.plan.round, reachable, now) {
+                Ok((families, reason)) => {
                     for prefix in prefixes {
-                        let split = &splits[usize::from(matches!(prefix, IpNet::V6(_)))];
-                        add(&mut target, *prefix, split, &reason, &self.config);
+                        let split = &families[usize::from(matches!(prefix, IpNet::V6(_)))];
+                        add(&mut target, *prefix, split, &reason, (self.config.metric, &all));
                     }
                 }
                 Err(why) => {
@@ -135,34 +133,40 @@ impl Controller {
     }
 }
 
-/// Adds the route of a prefix to the target, or the reason why it has none.
+/// The segments of a flow's paths in one family, or why that family is not steered.
+type Family = Result<Split, String>;
+
+/// Adds the route of a prefix to the target, with this metric, or the reason why it has none. No
+/// prefix with one of `all` segments is steered.
 fn add(
     target: &mut Target,
     prefix: IpNet,
-    split: &Result<Split, String>,
+    split: &Family,
     reason: &str,
-    config: &Config,
+    (metric, all): (u32, &BTreeSet<Ipv6Addr>),
 ) {
-    let own = |segment: Ipv6Addr| prefix.contains(&std::net::IpAddr::V6(segment));
-    let mut segments =
-        config.segments.values().flat_map(|s| [s.end, s.end_dt6, s.end_dt4]).flatten();
+    let has_segment = match prefix {
+        IpNet::V4(_) => false,
+        IpNet::V6(net) => all.range(net.network()..=net.broadcast()).next().is_some(),
+    };
     let result = match split {
         Err(why) => Err(why.clone()),
         Ok(_) if target.routes.len() >= MOST_ROUTES => {
             Err(format!("there are {MOST_ROUTES} routes already"))
         }
-        Ok(_) if segments.any(own) => {
+        Ok(_) if has_segment => {
             Err("it contains a segment, whose packets would be steered again and again".to_owned())
         }
         Ok(split) => Ok(Wanted { split: split.clone(), reason: reason.to_owned() }),
     };
     match result {
-        Ok(wanted) => drop(target.routes.insert((prefix, config.metric), wanted)),
+        Ok(wanted) => drop(target.routes.insert((prefix, metric), wanted)),
         Err(why) => drop(target.reasons.insert(prefix, why)),
     }
 }
 
-/// Chooses between the planned paths of a flow and those that are steered at present.
+/// Chooses between the planned paths of a flow and those that are steered at present. Returns their
+/// segments for IPv4 and IPv6.
 fn choose(
     flow: &Flow,
     known: &mut Known,
@@ -170,28 +174,28 @@ fn choose(
     round: u64,
     reachable: &BTreeSet<Ipv6Addr>,
     now: u64,
-) -> Result<(Shares, String), String> {
+) -> Result<([Family; 2], String), String> {
+    let families = |shares: &Shares| -> Result<[Family; 2], String> {
+        let of = |v6| split(shares, &config.segments, v6, reachable);
+        Ok([of(false)?, of(true)?])
+    };
     let planned = shares(flow)?;
-    for v6 in [false, true] {
-        usable(&planned, &config.segments, v6, reachable)?;
-    }
+    let wanted = families(&planned)?;
     let penalty = known.penalty.decayed(&config.damping, now);
-    if let Some((shares, reason)) = &known.steered {
-        let still = || {
-            [false, true].iter().all(|v6| usable(shares, &config.segments, *v6, reachable).is_ok())
-        };
-        let held = penalty.refused_for(&config.damping, now).is_some();
-        if (is_close(shares, &planned) || held) && still() {
-            return Ok((shares.clone(), reason.clone()));
-        }
+    let is_damped = penalty.refused_for(&config.damping, now).is_some();
+    if let Some((shares, reason)) = &known.steered
+        && (is_close(shares, &planned) || is_damped)
+        && let Ok(present) = families(shares)
+    {
+        return Ok((present, reason.clone()));
     }
-    if penalty.refused_for(&config.damping, now).is_some() {
+    if is_damped {
         return Err(format!("its paths to {} changed too often, and are damped", flow.router));
     }
     known.penalty = penalty.after(CHANGE, &config.damping, now);
     let reason = format!("round {round}, to {}: {}", flow.router, words(flow));
-    known.steered = Some((planned.clone(), reason.clone()));
-    Ok((planned, reason))
+    known.steered = Some((planned, reason.clone()));
+    Ok((wanted, reason))
 }
 
 /// Describes the paths of a flow.
@@ -230,30 +234,18 @@ fn is_close(present: &Shares, planned: &Shares) -> bool {
         && present.values().zip(planned.values()).all(|(a, b)| a.abs_diff(*b) < SAME)
 }
 
-/// Checks that all segments of one family exist and are reachable. A family whose last segment is
-/// not configured is not steered, which is no failure of the other.
-fn usable(
-    shares: &Shares,
-    segments: &BTreeMap<String, Segment>,
-    v6: bool,
-    reachable: &BTreeSet<Ipv6Addr>,
-) -> Result<(), String> {
-    match split(shares, segments, v6, reachable) {
-        Err(why) if why.starts_with(NO_END) => Ok(()),
-        other => other.map(drop),
-    }
-}
-
-/// The begin of the reason why a family is not steered.
-const NO_END: &str = "no segment decapsulates";
-
-/// Returns the segments of paths for one family, with their shares.
+/// Returns the segments of paths for one family, with their shares. A family whose last segment is
+/// not configured is not steered.
+///
+/// # Errors
+/// If another segment is not configured, or one cannot be reached: then both families return to the
+/// IGP.
 fn split(
     shares: &Shares,
     segments: &BTreeMap<String, Segment>,
     v6: bool,
     reachable: &BTreeSet<Ipv6Addr>,
-) -> Result<Split, String> {
+) -> Result<Family, String> {
     let mut split = Split::new();
     for (through, share) in shares {
         let Some((last, via)) = through.split_last() else { continue };
@@ -263,8 +255,11 @@ fn split(
             list.push(end.ok_or_else(|| format!("{router} has no segment `end` here"))?);
         }
         let decapsulate = segments.get(last).and_then(|s| if v6 { s.end_dt6 } else { s.end_dt4 });
-        let family = if v6 { "IPv6" } else { "IPv4" };
-        list.push(decapsulate.ok_or_else(|| format!("{NO_END} {family} at {last}"))?);
+        let Some(decapsulate) = decapsulate else {
+            let family = if v6 { "IPv6" } else { "IPv4" };
+            return Ok(Err(format!("no segment decapsulates {family} at {last}")));
+        };
+        list.push(decapsulate);
         if list.len() > MOST_SEGMENTS {
             return Err(format!("a path has more than {MOST_SEGMENTS} segments"));
         }
@@ -273,7 +268,7 @@ fn split(
         }
         split.insert(list, *share);
     }
-    Ok(split)
+    Ok(Ok(split))
 }
 
 #[cfg(test)]
