@@ -18,6 +18,10 @@ use crate::{
     Statistics, Step, steps,
 };
 
+/// The largest number of classes whose counters are asked for one by one. The answers to all
+/// requests of a system call must fit into the socket's receive buffer, 208 kB by default.
+const FEW: usize = 32;
+
 /// What to do with queues of another owner on the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Foreign {
@@ -270,18 +274,35 @@ impl Tree {
         into.clear();
         into.resize(self.rates.len(), Statistics::default());
         let mut batch = Batch::default();
-        match self.rates.as_slice() {
-            [] => return Ok(()),
-            [Some((class, _))] => {
-                let tc = Tc::of(self.device.index, class.id, Handle(0));
-                // Without the flag the kernel answers only to listeners of notifications.
-                batch.about(libc::RTM_GETTCLASS, libc::NLM_F_ECHO, tc);
-            }
-            _ => {
-                let tc = Tc::of(self.device.index, Handle(0), Handle::TREE);
-                batch.about(libc::RTM_GETTCLASS, libc::NLM_F_DUMP, tc);
-            }
+        let tc = Tc::of(self.device.index, Handle(0), Handle::TREE);
+        batch.about(libc::RTM_GETTCLASS, libc::NLM_F_DUMP, tc);
+        self.ask_statistics(batch, into)
+    }
+
+    /// Reads the counters of the classes of `bundles`, by number; those of others stay as they are.
+    /// Many bundles cost as much as all.
+    ///
+    /// # Errors
+    /// If the kernel does not answer.
+    pub fn statistics_of(
+        &mut self,
+        bundles: &[usize],
+        into: &mut Vec<Statistics>,
+    ) -> Result<(), Error> {
+        if bundles.len() > FEW || into.len() != self.rates.len() {
+            return self.statistics(into);
         }
+        let mut batch = Batch::default();
+        for (class, _) in bundles.iter().filter_map(|&bundle| self.rates.get(bundle)?.as_ref()) {
+            let tc = Tc::of(self.device.index, class.id, Handle(0));
+            // Without the flag the kernel answers only to listeners of notifications.
+            batch.about(libc::RTM_GETTCLASS, libc::NLM_F_ECHO, tc);
+        }
+        self.ask_statistics(batch, into)
+    }
+
+    /// Sends requests for counters of classes.
+    fn ask_statistics(&mut self, mut batch: Batch, into: &mut [Statistics]) -> Result<(), Error> {
         let failure = self.socket.ask(&mut batch, |message| {
             if let Some((id, counts)) = Statistics::of(message)
                 && let Some(slot) = id.bundle().and_then(|i| into.get_mut(i))

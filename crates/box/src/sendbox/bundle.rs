@@ -4,6 +4,7 @@ mod decisions;
 mod delivered;
 mod rtt_range;
 
+use std::mem;
 use std::net::{Ipv6Addr, SocketAddr};
 
 use forebay_config::RemoteAddress;
@@ -255,12 +256,13 @@ impl ControlledBundle {
         self.control.on_boundary(time, fingerprint, sent, packets);
     }
 
-    /// Notes the totals of all packets that have left.
-    pub(super) fn on_total(&mut self, sent: Bytes, packets: u64) {
+    /// Notes the totals of all packets that have left. Returns whether any left since the last call.
+    pub(super) fn on_total(&mut self, sent: Bytes, packets: u64) -> bool {
         self.headers.on_total(sent, packets);
-        self.total = (sent, packets);
+        let last = mem::replace(&mut self.total, (sent, packets));
         let (bytes, before) = self.base;
         self.control.on_total(sent.saturating_sub(bytes), packets.saturating_sub(before));
+        last != self.total
     }
 
     /// Follows the receivebox, which is elsewhere by the messages of the sendbox beside it.

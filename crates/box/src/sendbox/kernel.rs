@@ -44,6 +44,9 @@ use crate::{say_ready, ticks};
 
 /// The time between two checks for frames that are not understood.
 const CHECK: Nanos = Nanos::from_secs(1);
+/// The longest time between two reads of the counters of a bundle's class. The first packet of an
+/// idle bundle leaves at once, and its bundle is busy from then on.
+const COUNT: Nanos = Nanos::from_millis(100);
 /// The time between two attempts to repair the tree.
 const RETRY: Nanos = Nanos::from_secs(1);
 
@@ -90,6 +93,10 @@ struct Sendbox {
     successor: Successor,
     /// The counters of each bundle at the last tick.
     counts: Vec<Statistics>,
+    /// The bundles of which packets waited or left since the last tick.
+    busy: Vec<usize>,
+    /// The time when the counters of all bundles are read again.
+    due_count: Nanos,
     /// The epoch size of each bundle in the kernel, and the key of its fingerprints.
     sampled: HashMap<usize, (u32, FingerprintKey)>,
     /// Bundles that were removed, and whose queues are kept until they are empty.
@@ -183,6 +190,8 @@ impl Sendbox {
             status: StatusSocket::open(role, interfaces),
             receivebox,
             counts: vec![Statistics::default(); count],
+            busy: Vec::new(),
+            due_count: Nanos::ZERO,
             sampled: HashMap::new(),
             leaving: Vec::new(),
             departed: HopCounters::default(),
@@ -250,15 +259,21 @@ impl Sendbox {
         self.observer.report_alive(now)?;
         notify::alive(now);
         self.mend(now)?;
+        self.busy.clear();
+        for number in 0..self.bundles.all().end() {
+            let Some(bundle) = self.bundles.get_mut(number) else { continue };
+            let left = self.observer.counts(number)?;
+            let waits = self.counts.get(number).is_some_and(|counts| counts.queued > 0);
+            if bundle.on_total(left.bytes, left.packets) || waits {
+                self.busy.push(number);
+            }
+        }
         if self.damage.is_none()
-            && let Err(e) = self.tree.statistics(&mut self.counts)
+            && let Err(e) = self.count(now)
         {
             self.damaged(now, &e.to_string());
         }
         for number in 0..self.bundles.all().end() {
-            let Some(bundle) = self.bundles.get_mut(number) else { continue };
-            let left = self.observer.counts(number)?;
-            bundle.on_total(left.bytes, left.packets);
             let backlog = self.counts.get(number).map(|counts| counts.backlog).unwrap_or_default();
             let rate = self.bundles.tick(number, now, backlog, &mut self.logs);
             let Some(bundle) = self.bundles.get(number) else { continue };
@@ -305,6 +320,16 @@ impl Sendbox {
         self.let_go(now);
         self.memory.write_if_due(now, || self.bundles.known_paths());
         Ok(())
+    }
+
+    /// Reads the counters of the classes: those of idle bundles less often, since the kernel takes
+    /// two microseconds for each.
+    fn count(&mut self, now: Nanos) -> Result<(), TreeError> {
+        if now >= self.due_count {
+            self.due_count = now + COUNT;
+            return self.tree.statistics(&mut self.counts);
+        }
+        self.tree.statistics_of(&self.busy, &mut self.counts)
     }
 
     /// Asks for the names of silent boxes.

@@ -101,7 +101,7 @@ impl Netlink {
         Ok(failures)
     }
 
-    /// Sends a single request, with NLM_F_DUMP or not, and passes its answers to `answer`.
+    /// Sends requests, a single one if it has NLM_F_DUMP, and passes the answers to `answer`.
     pub(crate) fn ask(
         &mut self,
         batch: &mut Batch,

@@ -85,6 +85,9 @@ fn packets_go_where_the_programs_say() {
         }
         let mut after = Vec::new();
         tree.statistics(&mut after).unwrap();
+        let mut second = before.clone();
+        tree.statistics_of(&[1], &mut second).unwrap();
+        assert_eq!(second, [before[0], after[1], before[2]]);
         let counted: Vec<Statistics> = after
             .iter()
             .zip(&before)
