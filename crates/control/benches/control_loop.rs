@@ -82,7 +82,7 @@ fn send(bundle: &mut ControlLoop, tick: u64) {
     let first = tick as u32 * PACKETS;
     for packet in first..first + PACKETS {
         let now = Nanos(tick * TICK.0 + u64::from(packet - first) * 125_000);
-        bundle.on_sent(now, Bytes(1500), Some(packet));
+        bundle.on_sent(now, Bytes(1500), Some(packet), None);
     }
 }
 
@@ -125,7 +125,7 @@ fn packet(c: &mut Criterion) {
     group.bench_function("no boundary", |b| {
         b.iter(|| {
             now += Nanos(1000);
-            bundle.on_sent(now, Bytes(1500), black_box(Some(1)));
+            bundle.on_sent(now, Bytes(1500), black_box(Some(1)), None);
         });
     });
     group.throughput(Throughput::Elements(u64::from(PACKETS)));

@@ -106,7 +106,7 @@ fn main() -> Result<(), ConfigError> {
             sent += 1;
             // A hash of the packet's number stands for the fingerprint of its headers.
             let fingerprint = sent.wrapping_mul(0x9e37_79b9).swap_bytes();
-            control.on_sent(now, PACKET, Some(fingerprint));
+            control.on_sent(now, PACKET, Some(fingerprint), None);
             path.carry(now, fingerprint);
         }
         if waiting == 0 {

@@ -94,7 +94,7 @@ mod tests {
                 time: MS * (n * 10),
                 bytes: Bytes(n * packets * len),
                 packets: (n * packets) as u32,
-                limited_since: Nanos::ZERO,
+                ..Mark::default()
             };
             let feedback = Feedback {
                 fingerprint: 0,

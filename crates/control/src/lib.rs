@@ -18,7 +18,7 @@
 //! use forebay_units::{Bytes, Nanos};
 //!
 //! let mut control = ControlLoop::new(ControlConfig::default(), Nanos::ZERO)?;
-//! control.on_sent(Nanos::from_millis(3), Bytes(1514), Some(0x5ee0));
+//! control.on_sent(Nanos::from_millis(3), Bytes(1514), Some(0x5ee0), None);
 //! control.on_tick(Nanos::from_millis(10), Bytes::ZERO);
 //! assert_eq!(control.rate(), None, "no limit before the first measurement");
 //! assert_eq!(control.poll_epoch_update(Nanos::from_millis(10)), Some(16));
@@ -73,6 +73,7 @@ mod sent;
 mod shares;
 mod snapshot;
 mod traffic;
+mod transfers;
 mod watchdog;
 mod windowed_max;
 
@@ -88,3 +89,4 @@ pub use forebay::Forebay;
 pub use pass_through::PassThroughPolicy;
 pub use shares::{Others, Shares};
 pub use snapshot::{Counters, Elasticity, Snapshot};
+pub use transfers::{FlowPosition, Noted, Transfers};

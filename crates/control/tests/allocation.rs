@@ -59,7 +59,7 @@ fn assert_bounded(config: ControlConfig, most: usize) {
     for i in 0..200_000_u64 {
         let now = Nanos(i * 150_000);
         let fingerprint = random.next() as u32;
-        bundle.on_sent(now, Bytes(1500), Some(fingerprint));
+        bundle.on_sent(now, Bytes(1500), Some(fingerprint), None);
         received += 1500;
         if fingerprint.is_multiple_of(16) && answers.len() < 9_000 {
             answers.push_back((

@@ -54,10 +54,10 @@ impl Path {
             self.packets += 1;
             let fingerprint = self.packets;
             if !self.totals {
-                self.bundle.on_sent(now, Bytes(1500), Some(fingerprint));
+                self.bundle.on_sent(now, Bytes(1500), Some(fingerprint), None);
             } else if fingerprint.is_multiple_of(16) {
                 let (sent, packets) = self.sent();
-                self.bundle.on_boundary(now, fingerprint, sent, packets);
+                self.bundle.on_boundary(now, fingerprint, sent, packets, None);
             }
             self.received += 1500;
             self.received_packets += 1;
@@ -323,7 +323,7 @@ fn the_epoch_size_is_announced_until_feedback_carries_it() {
 fn packets_without_fingerprints_are_only_counted() {
     let mut bundle = ControlLoop::new(unguarded(), Nanos::ZERO).unwrap();
     for ms in 1..=3000 {
-        bundle.on_sent(MS * ms, Bytes(1500), None);
+        bundle.on_sent(MS * ms, Bytes(1500), None, None);
         if ms % 10 == 0 {
             bundle.on_tick(MS * ms, Bytes::ZERO);
         }
@@ -342,7 +342,7 @@ fn one_fingerprint_for_all_packets_gives_no_samples() {
     path.run_until(1100);
     for ms in 1101..=4000 {
         let now = MS * ms;
-        path.bundle.on_sent(now, Bytes(1500), Some(0));
+        path.bundle.on_sent(now, Bytes(1500), Some(0), None);
         if ms > 1151 {
             let feedback = Feedback {
                 others: Others::default(),

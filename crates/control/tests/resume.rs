@@ -33,7 +33,7 @@ fn it_keeps_the_rate_and_goes_on_from_it() {
         sent += 1;
         let boundary = sent.is_multiple_of(16);
         let fingerprint = if boundary { (sent << 8) as u32 } else { 1 };
-        control.on_sent(now, Bytes(1500), Some(fingerprint));
+        control.on_sent(now, Bytes(1500), Some(fingerprint), None);
         if sent > 84 && (sent - 84).is_multiple_of(16) {
             answered = sent - 84;
             let received_at = now - MS * 20;
@@ -64,7 +64,7 @@ fn without_feedback_it_opens_as_any_other() {
     let mut control = resumed(full());
     for step in 1..=400 {
         let now = MS + MS * 10 * step;
-        control.on_sent(now, Bytes(1500), Some(64 * step as u32));
+        control.on_sent(now, Bytes(1500), Some(64 * step as u32), None);
         control.on_tick(now, Bytes::ZERO);
     }
     assert_eq!((control.mode(), control.rate()), (Mode::Open, None));

@@ -1,7 +1,7 @@
 //! The two boxes of a bundle: the sendbox's queue, shaper and control loop, and the receivebox's
 //! counters.
 
-use forebay_control::{ControlConfig, Feedback, Others};
+use forebay_control::{ControlConfig, Feedback, Others, Transfers};
 use forebay_queue::token_bucket::{self, Burst};
 use forebay_queue::{DropSink, InOrder, Packet as _, Qdisc, TokenBucket};
 use forebay_units::{Bytes, Nanos};
@@ -73,6 +73,7 @@ pub(crate) struct Bundle {
     left_behind: u64,
     shaper: TokenBucket<InOrder<Queued, Queue>>,
     pub(crate) control: forebay_control::ControlLoop,
+    transfers: Transfers,
     /// When feedback last came or an epoch update was last sent.
     in_touch: Nanos,
     /// The time of the earliest pending event that serves the shaper.
@@ -104,6 +105,7 @@ impl Bundle {
             left_behind: 0,
             shaper: TokenBucket::new(config, InOrder::new(setup.queue)),
             control,
+            transfers: Transfers::new(),
             in_touch: now,
             awaited: Nanos::MAX,
             counters: BoxCounters::default(),
@@ -188,7 +190,11 @@ impl Bundle {
             return;
         }
         let now = now.saturating_add(self.sendbox_ahead);
-        self.control.on_sent(now, packet.len(), Some(fingerprint));
+        let round_trip = self.control.rtt().unwrap_or_default();
+        let len = packet.len();
+        let flow = packet.flow_hash;
+        let noted = self.transfers.note(0, flow, [packet.arrived, now], len, round_trip);
+        self.control.on_sent(now, len, Some(fingerprint), Some(noted.position));
     }
 
     pub(crate) fn next_event(&self, now: Nanos) -> Option<Nanos> {

@@ -8,7 +8,7 @@ use std::mem;
 use std::net::{Ipv6Addr, SocketAddr};
 
 use forebay_config::RemoteAddress;
-use forebay_control as control;
+use forebay_control::{self as control, FlowPosition};
 use forebay_records::{Event, KnownPath, SendHandover, SendStatus};
 use forebay_units::{Bytes, Nanos, Rate};
 use forebay_wire::feedback::{
@@ -249,11 +249,19 @@ impl ControlledBundle {
         &self.config.policy
     }
 
-    /// Notes that a boundary packet left at `time`, with the bundle's totals including it.
-    pub(super) fn on_boundary(&mut self, time: Nanos, fingerprint: u32, sent: Bytes, packets: u64) {
+    /// Notes that a boundary packet left at `time`, with the bundle's totals including it, and its
+    /// flow where that is known.
+    pub(super) fn on_boundary(
+        &mut self,
+        time: Nanos,
+        fingerprint: u32,
+        sent: Bytes,
+        packets: u64,
+        flow: Option<FlowPosition>,
+    ) {
         let (bytes, before) = self.base;
         let (sent, packets) = (sent.saturating_sub(bytes), packets.saturating_sub(before));
-        self.control.on_boundary(time, fingerprint, sent, packets);
+        self.control.on_boundary(time, fingerprint, sent, packets, flow);
     }
 
     /// Notes the totals of all packets that have left. Returns whether any left since the last call.

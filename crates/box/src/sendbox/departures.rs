@@ -2,12 +2,13 @@
 //!
 //! As with the kernel's queues, that is the totals of all packets, and each boundary packet.
 
+use forebay_control::{FlowPosition, Transfers};
 use forebay_dataplane::Packet;
 use forebay_discipline::Kind;
 use forebay_queue::Packet as _;
 use forebay_units::{Bytes, Nanos};
 
-use super::waits::{Transfers, Waits};
+use super::waits::{SMALL, Waits};
 use crate::classes;
 use crate::forward::{Direction, Notes};
 
@@ -48,6 +49,7 @@ pub(super) struct Boundary {
     /// The bundle's totals with this packet.
     pub(super) bytes: Bytes,
     pub(super) packets: u64,
+    pub(super) flow: FlowPosition,
 }
 
 impl Departures {
@@ -96,19 +98,20 @@ impl Notes for Departures {
         let Some(bundle) = self.bundles.get_mut(queue) else { return };
         bundle.bytes += packet.counted;
         bundle.packets += 1;
+        let (flow, arrived, len) = (packet.flow_hash(), packet.arrived, packet.len());
+        let noted = self.transfers.note(queue, flow, [arrived, now], len, bundle.round_trip);
         if let Some(fingerprint) = packet.fingerprint
             && fingerprint & (bundle.epoch - 1) == 0
             && self.boundaries.len() < MOST_BOUNDARIES
         {
             let Departed { bytes, packets, .. } = *bundle;
-            self.boundaries.push(Boundary { queue, time: now, fingerprint, bytes, packets });
+            let flow = noted.position;
+            let boundary = Boundary { queue, time: now, fingerprint, bytes, packets, flow };
+            self.boundaries.push(boundary);
         }
-        let (flow, arrived) = (packet.flow_hash(), packet.arrived);
-        let round_trip = bundle.round_trip;
-        let is_large = self.transfers.is_large(queue, flow, arrived, packet.len(), round_trip);
         let class = classes::counted(bundle.kind, packet);
         let waits = bundle.waits.get_or_insert_default();
-        waits.note(now, now.saturating_sub(arrived), is_large, class);
+        waits.note(now, now.saturating_sub(arrived), noted.bytes > SMALL, class);
     }
 }
 

@@ -249,7 +249,7 @@ impl Sendbox {
         let bundles = &mut self.bundles;
         self.observer.poll(|s| {
             if let Some(bundle) = bundles.get_mut(s.bundle) {
-                bundle.on_boundary(s.time, s.fingerprint, s.counts.bytes, s.counts.packets);
+                bundle.on_boundary(s.time, s.fingerprint, s.counts.bytes, s.counts.packets, None);
             }
         })?;
         Ok(())

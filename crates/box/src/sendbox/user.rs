@@ -287,9 +287,9 @@ impl Sendbox {
 
     /// Tells the control loops which boundary packets left the queues of a worker.
     fn take_boundaries(&mut self, worker: usize, departures: &mut Departures) {
-        for Boundary { queue, time, fingerprint, bytes, packets } in departures.boundaries() {
+        for Boundary { queue, time, fingerprint, bytes, packets, flow } in departures.boundaries() {
             if let Some(bundle) = self.bundles.get_mut(self.owners.bundle(worker, queue)) {
-                bundle.on_boundary(time, fingerprint, bytes, packets);
+                bundle.on_boundary(time, fingerprint, bytes, packets, Some(flow));
             }
         }
     }

@@ -6,75 +6,13 @@ use forebay_units::{Bytes, Nanos};
 
 /// The first bytes of a transfer, which count as small: ten full frames, the initial window of TCP
 /// (RFC 6928).
-const SMALL: Bytes = Bytes(10 * 1514);
-/// The pause of a flow after which a new transfer begins, beside the round-trip time: Linux's least
-/// retransmission timeout. A sender that is idle for longer starts anew (RFC 5681, section 4.1).
-const PAUSE: Nanos = Nanos::from_millis(200);
-/// The sets of the table of flows; a power of two.
-const SETS: usize = 1024;
-/// The flows of a set.
-const WAYS: usize = 4;
+pub(super) const SMALL: Bytes = Bytes(10 * 1514);
 /// The time over which waits are averaged. A reader that asks as often sees every packet.
 const SPAN: Nanos = Nanos::from_secs(1);
 /// The classes of a bundle that are told apart; the last one has all further classes.
 const CLASSES: usize = 4;
 /// The groups: small and large transfers, then classes.
 const GROUPS: usize = 2 + CLASSES;
-
-/// The transfer that a flow sends: its bytes since the last pause.
-#[derive(Clone, Copy, Debug, Default)]
-struct Transfer {
-    flow: u32,
-    bundle: u32,
-    bytes: Bytes,
-    /// The arrival of the last packet; zero in a place that no flow has taken.
-    last: Nanos,
-}
-
-/// The transfers of the flows that sent last, 4096 at most. A flow that lost its place to others
-/// begins a new transfer.
-#[derive(Debug)]
-pub(super) struct Transfers {
-    sets: Vec<[Transfer; WAYS]>,
-}
-
-impl Transfers {
-    pub(super) fn new() -> Self {
-        Self { sets: vec![[Transfer::default(); WAYS]; SETS] }
-    }
-
-    /// Notes a packet of `len` bytes that arrived at `arrived`; returns whether its transfer is
-    /// larger than a small one with it.
-    pub(super) fn is_large(
-        &mut self,
-        bundle: usize,
-        flow: u32,
-        arrived: Nanos,
-        len: Bytes,
-        round_trip: Nanos,
-    ) -> bool {
-        let bundle = bundle as u32;
-        // Hashes of flows are spread evenly; the bundle separates equal ones.
-        let set = &mut self.sets[(flow ^ bundle.rotate_left(16)) as usize % SETS];
-        let own =
-            set.iter().position(|t| t.last > Nanos::ZERO && (t.flow, t.bundle) == (flow, bundle));
-        let place = match own {
-            Some(place) => place,
-            None => {
-                let oldest = (0..WAYS).min_by_key(|&way| set[way].last).unwrap_or(0);
-                set[oldest] = Transfer { flow, bundle, bytes: Bytes::ZERO, last: arrived };
-                oldest
-            }
-        };
-        let transfer = &mut set[place];
-        if arrived.saturating_sub(transfer.last) > PAUSE.saturating_add(round_trip) {
-            transfer.bytes = Bytes::ZERO;
-        }
-        transfer.last = transfer.last.max(arrived);
-        transfer.bytes += len;
-        transfer.bytes > SMALL
-    }
-}
 
 /// The packets of a group and their waits.
 #[derive(Clone, Copy, Debug, Default)]
@@ -157,33 +95,6 @@ mod tests {
     use super::*;
 
     const MS: fn(u64) -> Nanos = Nanos::from_millis;
-
-    #[test]
-    fn a_transfer_is_large_beyond_ten_frames_and_ends_with_a_pause() {
-        let mut transfers = Transfers::new();
-        let mut send =
-            |at: u64, flow, bundle| transfers.is_large(bundle, flow, MS(at), Bytes(1514), MS(50));
-        let sent: Vec<bool> = (0..12).map(|n| send(1000 + n * 250, 7, 0)).collect();
-        // Each packet follows within 200 ms and the round trip of 50 ms.
-        assert_eq!(sent, [[false; 10].as_slice(), &[true; 2]].concat());
-        assert!(!send(3750, 7, 1), "the same flow of another bundle");
-        assert!(send(3750, 7, 0));
-        assert!(!send(4001, 7, 0), "251 ms later");
-    }
-
-    #[test]
-    fn more_flows_than_places_push_out_the_one_that_was_silent_longest() {
-        let mut transfers = Transfers::new();
-        let flow = |n: u32| n * SETS as u32;
-        let mut send = |at: u64, n: u32, len: u64| {
-            transfers.is_large(0, flow(n), MS(at), Bytes(len), Nanos::ZERO)
-        };
-        assert!((0..4).all(|n| send(1000 + u64::from(n), n, 20_000)), "a set is full");
-        assert!(!send(1010, 4, 1514), "the fifth takes the first one's place");
-        assert!(send(1011, 1, 1), "the second is still known");
-        assert!(!send(1012, 0, 1514), "the first is not, and takes the third one's place");
-        assert!(!send(1013, 2, 1514));
-    }
 
     #[test]
     fn means_are_those_of_the_last_whole_second() {

@@ -18,10 +18,11 @@ use crate::feedback::Feedback;
 use crate::longer_path::LongerPathTest;
 use crate::marks::{Mark, Marks, Match};
 use crate::min_rtt::MinRtt;
-use crate::multipath::Multipath;
+use crate::multipath::{Answered, Multipath};
 use crate::pass_through::PassThroughPolicy;
 use crate::snapshot::{Counters, Elasticity, Snapshot};
 use crate::traffic::Traffic;
+use crate::transfers::FlowPosition;
 use crate::watchdog::Watchdog;
 use guard::Guard;
 use modes::PassThroughState;
@@ -43,7 +44,7 @@ const LONGEST_RTT: Nanos = Nanos::from_secs(60);
 /// [`ControlLoop::rate`] to its shaper and sends the result of [`ControlLoop::poll_epoch_update`]
 /// to the receivebox. All times come from one monotonic clock of the caller.
 ///
-/// The loop allocates only during construction: about 26 KiB, and 12 KiB for detection of elastic
+/// The loop allocates only during construction: about 34 KiB, and 12 KiB for detection of elastic
 /// cross traffic or 4 KiB for a guard.
 ///
 /// # Modes
@@ -51,7 +52,7 @@ const LONGEST_RTT: Nanos = Nanos::from_secs(60);
 /// |---|---|---|
 /// | [`Mode::Open`] | at the start, if no initial rate is configured | when the first round-trip time and rate are known |
 /// | | when boundary packets were sent and no useful feedback came for 0.7 s, or for eight minimum RTTs where that is longer | after three samples in order |
-/// | | when 5 % of the last 128 measurements are out of order, so packets take several paths | when the share is below 2 %, after ten seconds at the earliest and later each time |
+/// | | when 5 % of the last 128 measurements are out of order, packets wait 10 ms, and so do those of idle flows, so packets take several paths | when that no longer holds, after ten seconds at the earliest and later each time |
 /// | [`Mode::PassThrough`] | if [`ControlConfig::cross_traffic`] is set to detect, when cross traffic responds to the bundle's pulses while the bottleneck's queue stands above the controller's target | when the bottleneck has no queue, or when its queue drains during a drain probe |
 /// | | with a guard, when others take the bandwidth that the bundle leaves | likewise |
 /// | [`Mode::DelayControl`] | otherwise | |
@@ -234,11 +235,19 @@ impl ControlLoop {
 
     /// Records that a packet of the bundle left the queue for the wire.
     ///
-    /// A packet without a fingerprint is counted but never marked.
-    pub fn on_sent(&mut self, now: Nanos, len: Bytes, fingerprint: Option<u32>) {
+    /// A packet without a fingerprint is counted but never marked. `flow` is its flow, where the
+    /// caller knows it.
+    pub fn on_sent(
+        &mut self,
+        now: Nanos,
+        len: Bytes,
+        fingerprint: Option<u32>,
+        flow: Option<FlowPosition>,
+    ) {
         self.traffic.on_sent(len);
         if let Some(fingerprint) = fingerprint {
-            self.mark(now, fingerprint, self.traffic.sent(), self.traffic.packets());
+            let (sent, packets) = (self.traffic.sent(), self.traffic.packets());
+            self.mark(now, fingerprint, sent, packets, flow);
         }
     }
 
@@ -247,9 +256,16 @@ impl ControlLoop {
     ///
     /// Callers that do not see every packet use this instead of [`ControlLoop::on_sent`], and call
     /// [`ControlLoop::on_total`] before each tick.
-    pub fn on_boundary(&mut self, time: Nanos, fingerprint: u32, sent: Bytes, packets: u64) {
+    pub fn on_boundary(
+        &mut self,
+        time: Nanos,
+        fingerprint: u32,
+        sent: Bytes,
+        packets: u64,
+        flow: Option<FlowPosition>,
+    ) {
         self.on_total(sent, packets);
-        self.mark(time, fingerprint, sent, packets);
+        self.mark(time, fingerprint, sent, packets, flow);
     }
 
     /// Records the totals of bytes and packets sent since the start.
@@ -267,14 +283,21 @@ impl ControlLoop {
     }
 
     /// Stores a packet that was sent, if it is a boundary packet.
-    fn mark(&mut self, time: Nanos, fingerprint: u32, bytes: Bytes, packets: u64) {
+    fn mark(
+        &mut self,
+        time: Nanos,
+        fingerprint: u32,
+        bytes: Bytes,
+        packets: u64,
+        flow: Option<FlowPosition>,
+    ) {
         if !self.epoch.is_boundary(fingerprint, 1) {
             return;
         }
         self.watchdog.on_boundary(time);
         if self.epoch.is_boundary(fingerprint, self.marks.thinning()) {
             let limited_since = self.traffic.limited_since();
-            let mark = Mark { time, bytes, packets: packets as u32, limited_since };
+            let mark = Mark { time, bytes, packets: packets as u32, limited_since, flow };
             self.marks.record(fingerprint, mark);
         }
     }
@@ -309,16 +332,17 @@ impl ControlLoop {
         match found {
             Match::Unmatched => self.counters.unmatched += 1,
             Match::Ambiguous => self.counters.ambiguous += 1,
-            Match::OutOfOrder(ticket) => {
+            Match::OutOfOrder(mark, ticket) => {
                 self.marks.answered(ticket);
                 self.counters.out_of_order += 1;
-                if self.epoch.is_sparse_boundary(feedback.fingerprint) {
-                    self.multipath.on_late_mark(feedback.sequence);
-                }
+                let counts = self.epoch.is_sparse_boundary(feedback.fingerprint);
+                let packet = Answered { flow: mark.flow, rtt: now.saturating_sub(mark.time) };
+                self.multipath.on_late_mark(feedback.sequence, packet, counts);
             }
             Match::InOrder(mark, ticket) => {
                 let counts = self.epoch.is_sparse_boundary(feedback.fingerprint);
-                self.multipath.on_in_order(feedback.sequence, counts);
+                let packet = Answered { flow: mark.flow, rtt: now.saturating_sub(mark.time) };
+                self.multipath.on_in_order(feedback.sequence, packet, counts);
                 match self.estimator.on_feedback(now, &mark, feedback) {
                     FeedbackOutcome::Impossible(claim) => self.on_impossible(now, claim),
                     FeedbackOutcome::Restarted { rtt } => {

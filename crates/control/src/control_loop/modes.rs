@@ -201,13 +201,15 @@ impl ControlLoop {
             return false;
         }
         let multipath = self.multipath.on_tick(now);
-        let out_of_order = thousandths(self.multipath.share().unwrap_or_default());
+        let out_of_order = || thousandths(self.multipath.share().unwrap_or_default());
         match (multipath, self.multipath_since) {
             (true, None) => {
+                let out_of_order = out_of_order();
                 self.multipath_since = Some(now);
                 self.open(ModeReason::SeveralPaths { out_of_order });
             }
             (false, Some(since)) => {
+                let out_of_order = out_of_order();
                 self.multipath_since = None;
                 let lasted = now.saturating_sub(since);
                 if !self.silent {

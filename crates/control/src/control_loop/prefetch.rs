@@ -64,7 +64,7 @@ mod tests {
                 assert_eq!(std::format!("{bundles:?}"), before);
                 for bundle in &mut bundles {
                     let now = Nanos::from_millis(10 * tick);
-                    bundle.on_sent(now, Bytes(1500), Some(0));
+                    bundle.on_sent(now, Bytes(1500), Some(0), None);
                     bundle.on_tick(now, Bytes::ZERO);
                 }
             }

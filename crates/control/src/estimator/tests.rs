@@ -13,8 +13,7 @@ const PACKETS: u32 = u32::MAX - 50;
 /// Returns a mark sent at `sent_ms` after `n` packets of 1000 bytes, and feedback of `received_ms`.
 fn pair(n: u32, sent_ms: u64, received_ms: u64) -> (Mark, Feedback) {
     let bytes = u64::from(n) * 1000;
-    let mark =
-        Mark { time: MS * sent_ms, bytes: Bytes(bytes), packets: n, limited_since: Nanos::ZERO };
+    let mark = Mark { time: MS * sent_ms, bytes: Bytes(bytes), packets: n, ..Mark::default() };
     let feedback = Feedback {
         others: Others::default(),
         fingerprint: 0,

@@ -2,9 +2,9 @@
 //!
 //! The marks form a ring in order of departure. Beside it an array holds one byte (a tag) for each
 //! mark, by which a fingerprint is searched. The tags of the few marks in flight fit into one cache
-//! line, and those of all 512 into eight. Both are allocated once. Marks older than the last
-//! answered one are kept until they expire, so that feedback out of order is recognized (Bundler
-//! section 5.2).
+//! line, and those of all 512 into eight. A third array holds the flows. All are allocated once.
+//! Marks older than the last answered one are kept until they expire, so that feedback out of order
+//! is recognized (Bundler section 5.2).
 
 mod tags;
 
@@ -13,6 +13,7 @@ use alloc::vec;
 
 use forebay_units::{Bytes, Nanos};
 
+use crate::transfers::FlowPosition;
 use tags::{Tag, Tags};
 
 /// How long a mark waits for its feedback. This exceeds the round-trip time of a path whose
@@ -31,6 +32,8 @@ pub(crate) struct Mark {
     /// Since when the bundle's own queue had not been empty. Packets sent since then left at the
     /// rate that was set.
     pub(crate) limited_since: Nanos,
+    /// The packet's flow, where it is known.
+    pub(crate) flow: Option<FlowPosition>,
 }
 
 /// A mark in the ring, half as long as a cache line.
@@ -47,13 +50,13 @@ struct Slot {
 
 impl Slot {
     fn new(fingerprint: u32, mark: Mark) -> Self {
-        let Mark { time, bytes, packets, limited_since } = mark;
+        let Mark { time, bytes, packets, limited_since, .. } = mark;
         Self { time, bytes, packets, fingerprint, since: limited_since }
     }
 
-    fn mark(&self) -> Mark {
+    fn mark(&self, flow: Option<FlowPosition>) -> Mark {
         let Self { time, bytes, packets, since, .. } = *self;
-        Mark { time, bytes, packets, limited_since: since }
+        Mark { time, bytes, packets, limited_since: since, flow }
     }
 }
 
@@ -63,7 +66,7 @@ pub(crate) enum Match {
     /// A mark newer than all marks answered before.
     InOrder(Mark, Ticket),
     /// A mark older than the newest answered one.
-    OutOfOrder(Ticket),
+    OutOfOrder(Mark, Ticket),
     /// A fingerprint that was sent twice.
     Ambiguous,
     /// A fingerprint that no mark remembers.
@@ -86,6 +89,8 @@ pub(crate) struct Ticket(u64);
 pub(crate) struct Marks {
     slots: Box<[Slot]>,
     tags: Tags,
+    /// The flows of the marks, which only feedback reads.
+    flows: Box<[Option<FlowPosition>]>,
     /// The number of the oldest mark in the ring. A mark's index is its number modulo the capacity.
     oldest: u64,
     /// The number of the next mark.
@@ -108,6 +113,7 @@ impl Marks {
         Self {
             tags: Tags::new(capacity),
             slots: vec![Slot::default(); capacity].into_boxed_slice(),
+            flows: vec![None; capacity].into_boxed_slice(),
             oldest: 0,
             next: 0,
             answered: 0,
@@ -140,6 +146,8 @@ impl Marks {
             self.settle();
         }
         self.outstanding += 1;
+        let index = self.index(self.next);
+        self.flows[index] = mark.flow;
         self.push(Slot::new(fingerprint, mark), Tag::of(fingerprint));
     }
 
@@ -152,9 +160,9 @@ impl Marks {
         if !self.tags.get(number).is_outstanding() {
             Match::Ambiguous
         } else if number < self.answered {
-            Match::OutOfOrder(Ticket(number))
+            Match::OutOfOrder(self.mark(number), Ticket(number))
         } else {
-            Match::InOrder(self.slot(number).mark(), Ticket(number))
+            Match::InOrder(self.mark(number), Ticket(number))
         }
     }
 
@@ -276,6 +284,10 @@ impl Marks {
 
     fn index(&self, number: u64) -> usize {
         number as usize & (self.slots.len() - 1)
+    }
+
+    fn mark(&self, number: u64) -> Mark {
+        self.slot(number).mark(self.flows[self.index(number)])
     }
 
     fn slot(&self, number: u64) -> &Slot {

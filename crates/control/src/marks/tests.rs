@@ -1,16 +1,17 @@
 use super::*;
+use core::num::NonZeroU32;
 use proptest::prelude::*;
 use std::collections::VecDeque;
 
 const MS: Nanos = Nanos::from_millis(1);
 
 fn mark(ms: u64) -> Mark {
-    Mark { time: MS * ms, bytes: Bytes(ms * 1000), packets: ms as u32, limited_since: Nanos::ZERO }
+    Mark { time: MS * ms, bytes: Bytes(ms * 1000), packets: ms as u32, ..Mark::default() }
 }
 
 fn answer(marks: &mut Marks, fingerprint: u32) -> Match {
     let found = marks.find_match(fingerprint);
-    if let Match::InOrder(_, ticket) | Match::OutOfOrder(ticket) = found {
+    if let Match::InOrder(_, ticket) | Match::OutOfOrder(_, ticket) = found {
         marks.answered(ticket);
     }
     found
@@ -25,12 +26,31 @@ fn late_feedback_is_out_of_order_and_counts_once() {
     assert!(matches!(answer(&mut marks, 128), Match::InOrder(m, _) if m == mark(2)));
     assert_eq!(marks.awaited(), 1);
     assert_eq!(marks.oldest_awaited(), Some(MS * 3));
-    assert!(matches!(answer(&mut marks, 64), Match::OutOfOrder(_)));
+    assert!(matches!(answer(&mut marks, 64), Match::OutOfOrder(..)));
     assert_eq!(answer(&mut marks, 64), Match::Unmatched, "already answered");
     assert_eq!(answer(&mut marks, 128), Match::Unmatched);
     assert!(matches!(answer(&mut marks, 192), Match::InOrder(m, _) if m == mark(3)));
     assert_eq!((marks.outstanding(), marks.awaited()), (0, 0));
     assert_eq!(marks.oldest_awaited(), None);
+}
+
+#[test]
+fn an_answer_finds_the_flow_of_its_packet() {
+    let mut marks = Marks::new(8);
+    let of = |n: u32| Some(FlowPosition { flow: n, pause_us: NonZeroU32::new(2 * n).unwrap() });
+    for n in 1..=20 {
+        marks.record(n * 64, Mark { flow: of(n), ..mark(n.into()) });
+        let Match::InOrder(found, _) = marks.find_match(n * 64) else { panic!("{n}") };
+        assert_eq!(found.flow, of(n));
+        // Every other packet is answered after its successor.
+        if n.is_multiple_of(2) {
+            answer(&mut marks, n * 64);
+            let Match::OutOfOrder(late, _) = answer(&mut marks, (n - 1) * 64) else {
+                panic!("{n}")
+            };
+            assert_eq!(late.flow, of(n - 1));
+        }
+    }
 }
 
 #[test]
@@ -85,7 +105,7 @@ fn a_full_ring_keeps_what_is_in_flight_and_drops_what_feedback_has_passed() {
     // Feedback has passed the first four.
     marks.record(9 * 64, mark(9));
     assert_eq!(marks.find_match(64), Match::Unmatched);
-    assert!(matches!(marks.find_match(2 * 64), Match::OutOfOrder(_)));
+    assert!(matches!(marks.find_match(2 * 64), Match::OutOfOrder(..)));
     assert!(matches!(marks.find_match(9 * 64), Match::InOrder(..)));
     assert_eq!((marks.refused(), marks.expired()), (1, 1));
 }
@@ -171,7 +191,7 @@ proptest! {
             } else {
                 let got = match answer(&mut marks, fingerprint) {
                     Match::InOrder(..) => "in order",
-                    Match::OutOfOrder(_) => "out of order",
+                    Match::OutOfOrder(..) => "out of order",
                     Match::Ambiguous => "ambiguous",
                     Match::Unmatched => "unmatched",
                 };

@@ -141,7 +141,7 @@ impl Sendbox {
         while self.tokens > 0.0 {
             let Some(packet) = self.dequeue() else { break };
             self.tokens -= packet.len.as_f64();
-            self.bundle.on_sent(leaves + self.ahead, packet.len, packet.fingerprint);
+            self.bundle.on_sent(leaves + self.ahead, packet.len, packet.fingerprint, None);
             leaves += PORT.time_for(packet.len);
             out.push((leaves, packet));
         }
