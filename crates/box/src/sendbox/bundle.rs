@@ -264,7 +264,8 @@ impl ControlledBundle {
         self.control.on_boundary(time, fingerprint, sent, packets, flow);
     }
 
-    /// Notes the totals of all packets that have left. Returns whether any left since the last call.
+    /// Notes the totals of all packets that have left. Returns whether any left since the last
+    /// call.
     pub(super) fn on_total(&mut self, sent: Bytes, packets: u64) -> bool {
         self.headers.on_total(sent, packets);
         let last = mem::replace(&mut self.total, (sent, packets));

@@ -120,8 +120,8 @@ const BURST: f64 = 8.0 * 1_514.0;
 
 /// Checks that each class sends as the fluid does, to within 0.1 % and some packets.
 ///
-/// A class whose share is just above its ceiling empties the burst of the ceiling slowly, so some of
-/// it may be left when the measurement begins. Then the ceiling is higher by what is left.
+/// A class whose share is just above its ceiling empties the burst of the ceiling slowly, so some
+/// of it may be left when the measurement begins. Then the ceiling is higher by what is left.
 fn agrees(bps: u64, loads: &[Load], time: Nanos) -> Result<(), TestCaseError> {
     let mut bench = Bench::new(bps, loads);
     bench.run(Nanos::from_millis(500));
