@@ -6,6 +6,7 @@
 
 mod columns;
 mod errors;
+mod harm;
 mod plan;
 mod runs;
 mod scenario;
@@ -17,6 +18,8 @@ use pyo3::prelude::*;
 /// The native module of the package.
 #[pymodule]
 mod _native {
+    #[pymodule_export]
+    use crate::harm::{harm_cell, harm_cells, harm_write};
     #[pymodule_export]
     use crate::plan::Network;
     #[pymodule_export]

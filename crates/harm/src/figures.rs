@@ -3,7 +3,7 @@
 use forebay_lab::analysis::{Analysis, Delay, Sorted};
 use forebay_lab::results::Run;
 use forebay_lab::scenario::{Origin, Scenario};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// What is kept of one run.
 #[derive(Clone, Debug, Default)]
@@ -62,7 +62,7 @@ fn decisions(run: &Run) -> Vec<String> {
 }
 
 /// The figures of one arm of a cell, over all seeds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figures {
     /// The goodput of the bundle or the bundles, in Mbit/s: the mean over the seeds.
     pub goodput_mbps: f64,

@@ -1,11 +1,11 @@
 //! Whether Forebay was worse than no box in a cell, and in what.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::figures::Figures;
 
 /// What a cell is judged by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Criterion {
     /// The bundle's goodput is below 0.97 of the status quo's; 0.90 where others share the
@@ -55,7 +55,7 @@ pub(crate) const WAIT: f64 = 1.1;
 pub(crate) const WAIT_MS: f64 = 2.0;
 
 /// One figure that was worse.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
     /// The figure that was worse.
     pub criterion: Criterion,
@@ -77,7 +77,7 @@ impl Finding {
 }
 
 /// The verdict on a cell.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
     /// The figures that were worse, in the order of [`Criterion`].
     pub findings: Vec<Finding>,

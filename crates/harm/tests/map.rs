@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use forebay_harm::{Cell, Family, HarmMap, Judged, Options, draw, run};
+use forebay_harm::{Cell, Family, HarmMap, JoinError, Judged, Options, draw, run};
 use forebay_lab::engine::Interrupt;
 use forebay_lab::sim_engine::Sim;
 
@@ -44,6 +44,29 @@ fn a_map_repeats_exactly() {
     let draw = || cells(&[Family::Bursts, Family::Elastic], 1);
     let json = |name| map(name, draw(), false).json().unwrap();
     assert_eq!(json("a"), json("b"));
+}
+
+#[test]
+fn a_map_is_that_of_its_parts() {
+    let cells = cells(&[Family::Thin, Family::Plain], 2);
+    let whole = map("whole", cells.clone(), true);
+    let part = |n: usize| {
+        let part =
+            map(&format!("part{n}"), cells.iter().skip(n).step_by(2).cloned().collect(), true);
+        HarmMap::from_json(&part.json().unwrap()).unwrap()
+    };
+    let (one, other) = (part(0), part(1));
+    let joined = HarmMap::joined([other, one.clone()]).unwrap();
+    let mut sorted = whole;
+    sorted.cells.sort_by_key(|judged| judged.cell.number);
+    assert_eq!(joined.json().unwrap(), sorted.json().unwrap());
+    let number = one.cells[0].cell.number;
+    let twice = HarmMap::joined([joined.clone(), one.clone()]).unwrap_err();
+    assert_eq!(twice, JoinError::Twice(number));
+    let different = HarmMap { seed: 7, ..one };
+    assert_eq!(HarmMap::joined([joined, different]).unwrap_err(), JoinError::Different);
+    assert_eq!(HarmMap::joined([]).unwrap_err(), JoinError::Empty);
+    assert!(HarmMap::from_json("{}").is_err());
 }
 
 #[test]

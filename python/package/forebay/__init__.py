@@ -9,6 +9,7 @@ sweeps over many runs on Dask, and the planner of interconnects.
 
 from . import plan
 from ._errors import FileError, GridError, PlanError, RunError, ScenarioError, SweepError
+from ._harm import harm
 from ._native import __version__
 from ._result import TABLES, Result, Table, load, run
 from ._scenario import Scenario
@@ -29,6 +30,7 @@ __all__ = [
     "SweepError",
     "Table",
     "__version__",
+    "harm",
     "load",
     "plan",
     "run",

@@ -13,7 +13,7 @@ from ._errors import SweepError
 if TYPE_CHECKING:
     import pyarrow
 
-    from ._plan import Task
+    from ._sweep import Task
 
 #: The last bytes of every complete Parquet file.
 MAGIC = b"PAR1"
@@ -32,14 +32,15 @@ class Dataset:
         # A run counts as finished by its file in `runs`, which is written last.
         self.tables = (*tables, "runs")
 
-    def open(self, description: str, scenario: str) -> None:
-        """Makes the directory, or checks that it has the same sweep."""
+    def open(self, description: str, files: dict[str, str]) -> None:
+        """Makes the directory with these files, or checks that it has the same sweep."""
         file = self.out / "sweep.json"
         self.out.mkdir(parents=True, exist_ok=True)
         if not file.exists():
             if any(self.out.iterdir()):
                 raise SweepError(f"{self.out} has other files and no sweep: give another directory")
-            self._write(self.out / "scenario.toml", scenario.encode())
+            for name, content in files.items():
+                self._write(self.out / name, content.encode())
             self._write(file, description.encode())
             return
         before, now = json.loads(file.read_text()), json.loads(description)

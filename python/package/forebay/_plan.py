@@ -7,6 +7,7 @@ import json
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -158,8 +159,9 @@ class Plan:
             for place, key in enumerate(axis.keys)
         }
 
-    def command(self, task: Task, file: str) -> str:
-        """Returns the command that repeats a run; ``file`` is the scenario's file."""
+    def command(self, task: Task, out: Path) -> str:
+        """Returns the command that repeats a run of the sweep in ``out``."""
+        file = self.scenario.file or str(out / "scenario.toml")
         pairs = [*self.scenario.settings, *task.pairs, ("seeds", f"[{task.seed}]")]
         words = ["forebay", "lab", "run", file, "--engine", "sim", "--arm", task.arm]
         for key, text in pairs:

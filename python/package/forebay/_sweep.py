@@ -8,13 +8,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ._dataset import Dataset, Failures
 from ._errors import SweepError
-from ._plan import Grid, Plan, Task
+from ._plan import Grid, Plan
 from ._result import TABLES
-from ._worker import Work, run_task
+from ._worker import Work
 
 if TYPE_CHECKING:
     import pandas
@@ -117,19 +118,22 @@ def sweep(
     All errors of the scenario and its grid come at once before the first run, as a
     :class:`forebay.GridError`.
     """
-    report = _reporter(progress)
+    report = reporter(progress)
     wanted = tuple(tables)
     unknown = [name for name in wanted if name not in TABLES]
     if unknown:
         raise ValueError(f"there is no table {unknown[0]!r}: give some of {', '.join(TABLES)}")
     plan = Plan(scenario, grid, seeds, arms)
     dataset = Dataset(out, wanted)
-    dataset.open(plan.description(wanted), scenario.text)
-    with _cluster(client) as used:
-        return _Run(plan, dataset, used, retries, outstanding, report).all()
+    dataset.open(plan.description(wanted), {"scenario.toml": scenario.text})
+    file, text, settings = scenario._parts
+    work = Work(file, text, settings, plan.columns(), plan.traffics, wanted)
+    with cluster(client) as used:
+        return Execution(plan, work, dataset, used, retries, outstanding, report).all()
 
 
-def _cluster(client: Client | str | int | None) -> AbstractContextManager[Client]:
+def cluster(client: Client | str | int | None) -> AbstractContextManager[Client]:
+    """Returns a client of Dask: the one that is given, or one that is closed at the end."""
     try:
         from distributed import Client as New
     except ImportError:
@@ -143,22 +147,46 @@ def _cluster(client: Client | str | int | None) -> AbstractContextManager[Client
     return nullcontext(client)
 
 
-class _Run:
-    """A sweep that is running."""
+class Task(Protocol):
+    """A run that is to be done. Its file in the dataset is `name`, in the directory of `arm`."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def arm(self) -> str: ...
+    @property
+    def seed(self) -> int: ...
+    @property
+    def point(self) -> dict[str, Any]: ...
+
+
+class Tasks(Protocol):
+    """All runs of a sweep, each made when it is asked for."""
+
+    @property
+    def arms(self) -> tuple[str, ...]: ...
+    def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[Any]: ...
+    def command(self, task: Any, out: Path) -> str:
+        """Returns the command that repeats a run of the dataset in `out`."""
+        ...
+
+
+class Execution:
+    """A sweep that is running: ``work`` does a task, and returns its tables as Parquet files."""
 
     def __init__(
         self,
-        plan: Plan,
+        plan: Tasks,
+        work: Callable[[Any], dict[str, bytes]],
         dataset: Dataset,
         client: Client,
         retries: int,
         outstanding: int | None,
         report: Callable[[Progress], object],
     ) -> None:
-        self.plan, self.dataset, self.client = plan, dataset, client
+        self.plan, self.work, self.dataset, self.client = plan, work, dataset, client
         self.retries, self.outstanding, self.report = retries, outstanding, report
-        file, text, settings = plan.scenario._parts
-        self.work = Work(file, text, settings, plan.columns(), plan.traffics, dataset.tables[:-1])
         self.failures = Failures(dataset.out)
         self.listed: list[Failure] = []
         self.before = self.done = 0
@@ -210,9 +238,7 @@ class _Run:
             self._submit(task, 0, completed)
 
     def _submit(self, task: Task, tried: int, completed: Any) -> None:
-        future = self.client.submit(
-            run_task, self.work, task.pairs, task.point, task.arm, task.seed, pure=False
-        )
+        future = self.client.submit(self.work, task, pure=False)
         self.open[future.key] = (task, tried)
         completed.add(future)
 
@@ -230,8 +256,7 @@ class _Run:
         # Dask gives the type, the exception and its traceback, or only an exception.
         error = result[1] if isinstance(result, tuple) else result
         text = str(error).replace("\n", "; ") or type(error).__name__
-        file = self.plan.scenario.file or str(self.dataset.out / "scenario.toml")
-        command = self.plan.command(task, file)
+        command = self.plan.command(task, self.dataset.out)
         failure = Failure(task.point, task.arm, task.seed, text, command)
         self.failures.add(
             {
@@ -252,7 +277,7 @@ class _Run:
         self.report(Progress(self.before + self.done, self.failures.count, len(self.plan), left))
 
 
-def _reporter(progress: bool | Callable[[Progress], object]) -> Callable[[Progress], object]:
+def reporter(progress: bool | Callable[[Progress], object]) -> Callable[[Progress], object]:
     if callable(progress):
         return progress
     if not progress:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import io
 import json
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from . import _native
-from ._plan import column_value
+from ._plan import Task, column_value
 
 if TYPE_CHECKING:
     import pyarrow
@@ -39,7 +40,8 @@ FIGURES = {
 COUNTS = {"dropped": "policy_drops", "lost": "lost", "marked": "marked"}
 
 
-class Work(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Work:
     """What all runs of a sweep have in common."""
 
     file: str
@@ -50,17 +52,15 @@ class Work(NamedTuple):
     traffics: tuple[str, ...]
     tables: tuple[str, ...]
 
-
-def run_task(
-    work: Work, pairs: tuple[tuple[str, str], ...], point: dict[str, Any], arm: str, seed: int
-) -> dict[str, bytes]:
-    """Runs one arm with one seed at one point, and returns each of its tables as a Parquet file."""
-    settings = [*work.settings, *pairs]
-    runs = _native.run(work.file, work.text, settings, seed, [arm], None)
-    files = {"runs": _parquet(_row(work, point, seed, json.loads(runs.summaries()[0])))}
-    for name in work.tables:
-        files[name] = _parquet(_with_point(work, point, seed, runs.table(name)))
-    return files
+    def __call__(self, task: Task) -> dict[str, bytes]:
+        """Runs one arm with one seed at one point, and returns each table as a Parquet file."""
+        settings = [*self.settings, *task.pairs]
+        point, seed = task.point, task.seed
+        runs = _native.run(self.file, self.text, settings, seed, [task.arm], None)
+        files = {"runs": parquet(_row(self, point, seed, json.loads(runs.summaries()[0])))}
+        for name in self.tables:
+            files[name] = parquet(_with_point(self, point, seed, runs.table(name)))
+        return files
 
 
 def _head(work: Work, point: dict[str, Any], seed: int) -> list[tuple[str, str, Any]]:
@@ -109,7 +109,8 @@ def _at(summary: dict[str, Any], place: str) -> Any:
     return value
 
 
-def _parquet(table: pyarrow.Table) -> bytes:
+def parquet(table: pyarrow.Table) -> bytes:
+    """Returns a table as a Parquet file."""
     import pyarrow.parquet as pq
 
     sink = io.BytesIO()

@@ -10,7 +10,7 @@ from . import _native, _toml
 from ._errors import GridError, ScenarioError, SweepError
 from ._result import TABLES
 from ._scenario import Scenario
-from ._sweep import sweep
+from ._sweep import Sweep, sweep
 
 #: As shells have it: interrupted by Ctrl-C.
 INTERRUPTED = 130
@@ -46,13 +46,27 @@ def _run(args: argparse.Namespace) -> int:
         tables=args.table,
         retries=args.retries,
     )
-    for failure in result.failures:
-        print(f"{failure.error}\n    {failure.command}", file=sys.stderr)
+    failures(result)
     print(
         f"{result.finished} runs finished, {result.finished_before} were finished before, "
         f"{result.failed} failed: {args.out}"
     )
     return 1 if result.failed else 0
+
+
+def failures(result: Sweep) -> None:
+    """Prints each failed run with the command that repeats it."""
+    for failure in result.failures:
+        print(f"{failure.error}\n    {failure.command}", file=sys.stderr)
+
+
+def add_workers(parser: argparse.ArgumentParser) -> None:
+    """Adds the options that say where runs are done."""
+    parser.add_argument("--workers", type=int, metavar="N", help="processes [default: the cores]")
+    parser.add_argument("--scheduler", metavar="ADDRESS", help="a running Dask scheduler instead")
+    parser.add_argument(
+        "--retries", type=int, default=2, metavar="N", help="tries after a failure [default: 2]"
+    )
 
 
 def _seeds(text: str) -> list[int]:
@@ -95,11 +109,7 @@ def _parser() -> argparse.ArgumentParser:
         default=[],
         help="keep this table of every run too",
     )
-    parser.add_argument("--workers", type=int, metavar="N", help="processes [default: the cores]")
-    parser.add_argument("--scheduler", metavar="ADDRESS", help="a running Dask scheduler instead")
-    parser.add_argument(
-        "--retries", type=int, default=2, metavar="N", help="tries after a failure [default: 2]"
-    )
+    add_workers(parser)
     return parser
 
 
