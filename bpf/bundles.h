@@ -22,7 +22,10 @@ struct counts {
 struct sample {
 	__u32 bundle, fingerprint;
 	__u64 bytes, packets, time;
-	__u32 epoch, unused;
+	__u32 epoch;
+	__u32 flow;  // the kernel's hash of the packet's flow; 0: not known
+	__u32 pause; // since the flow's last packet, in microseconds
+	__u32 unused;
 };
 
 #define LPM_TRIE(name)                                                                             \

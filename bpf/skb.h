@@ -13,7 +13,7 @@
 #define FB_KERNEL_TYPE __attribute__((preserve_access_index))
 
 struct sk_buff {
-	unsigned int len, data_len;
+	unsigned int len, data_len, hash;
 	__u16 inner_transport_header, network_header;
 	__u8 encapsulation : 1;
 	unsigned int end; // 64-bit kernels have offsets here, not pointers
@@ -242,6 +242,7 @@ static __always_inline void fb_look_count(struct look *look, __u32 len, __u32 bu
 		if (!s->time)
 			s->time = bpf_ktime_get_ns();
 		report(s);
+		s->pause = 0; // of the following segments
 	}
 }
 

@@ -24,6 +24,13 @@ pub struct FlowPosition {
     pub pause_us: NonZeroU32,
 }
 
+impl FlowPosition {
+    /// Creates the position of a packet of `flow` after a pause in microseconds.
+    pub fn new(flow: u32, pause_us: u32) -> Self {
+        Self { flow, pause_us: NonZeroU32::new(pause_us).unwrap_or(NonZeroU32::MIN) }
+    }
+}
+
 /// A packet in the table of flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Noted {
@@ -93,8 +100,7 @@ impl Transfers {
         let bytes = before + len;
         *transfer = Transfer { flow, bundle, bytes, last: transfer.last.max(arrived), left };
         let pause_us = u32::try_from(pause.0 / 1_000).unwrap_or(u32::MAX);
-        let pause_us = NonZeroU32::new(pause_us).unwrap_or(NonZeroU32::MIN);
-        Noted { bytes, position: FlowPosition { flow, pause_us } }
+        Noted { bytes, position: FlowPosition::new(flow, pause_us) }
     }
 }
 

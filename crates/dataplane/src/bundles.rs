@@ -51,6 +51,17 @@ pub struct Sample {
     pub epoch: u32,
     /// The time at which it passed (`CLOCK_MONOTONIC`).
     pub time: Nanos,
+    /// Its flow, where it left this machine.
+    pub flow: Option<Flow>,
+}
+
+/// The flow of a packet that left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flow {
+    /// The kernel's hash of the flow.
+    pub hash: u32,
+    /// The time since the flow's last packet left, in microseconds; 4295 s at most.
+    pub pause_us: u32,
 }
 
 /// The layout of `struct sample` in bpf/bundles.h.
@@ -63,6 +74,8 @@ struct RawSample {
     packets: u64,
     time: u64,
     epoch: u32,
+    flow: u32,
+    pause_us: u32,
     unused: u32,
 }
 
@@ -265,6 +278,7 @@ fn decode(raw: &[u8]) -> Option<Sample> {
         counts: Counts { bytes: Bytes(raw.bytes), packets: raw.packets },
         epoch: raw.epoch,
         time: Nanos(raw.time),
+        flow: (raw.flow != 0).then_some(Flow { hash: raw.flow, pause_us: raw.pause_us }),
     })
 }
 

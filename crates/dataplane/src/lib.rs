@@ -36,7 +36,7 @@ pub mod udp;
 mod xdp;
 
 pub use bpf::{XdpDriver, XdpSupport, parts as bpf_parts};
-pub use bundles::{Counts, Sample};
+pub use bundles::{Counts, Flow, Sample};
 pub use drops::{KernelDrops, Totals};
 pub use error::Error;
 pub use ethtool::Feature;

@@ -212,6 +212,33 @@ fn bundles_and_epochs_change_while_packets_leave() {
     assert_eq!(observer.counts(7).unwrap().packets, 512, "nothing has changed");
 }
 
+/// The classifier lets the kernel hash a packet's flow. Segments of a super-packet have no pause
+/// between them.
+#[test]
+fn pauses_of_flows_are_known() {
+    const PAUSE: std::time::Duration = std::time::Duration::from_millis(300);
+    if !has_root() {
+        return;
+    }
+    let sites = Sites::new();
+    let (left, arrived) = observe_below(&sites, true, &[Hook::Tc], |sites| {
+        sites.tcp(0, 1 << 18);
+        std::thread::sleep(PAUSE);
+        // A socket of its own, and so a flow of its own, for each.
+        (7000..7003).for_each(|port| sites.udp(host(0), port..port + 1, 100, 0));
+    });
+    let flows: Vec<_> = left.samples.iter().map(|s| s.flow.unwrap()).collect();
+    let (tcp, new) = flows.split_last_chunk::<3>().unwrap();
+    let data: Vec<_> = tcp.iter().filter(|flow| flow.hash == tcp[0].hash).collect();
+    assert!(data.len() > 150, "{flows:?}");
+    let together = data.iter().filter(|flow| flow.pause_us == 0).count();
+    assert!(together > data.len() / 2, "segments of super-packets: {flows:?}");
+    assert!(new.iter().all(|flow| flow.hash != tcp[0].hash), "{flows:?}");
+    // Two of three may share a place with one of the three or the connection.
+    assert!(new.iter().any(|flow| flow.pause_us >= 300_000), "{flows:?}");
+    assert!(arrived[0].samples.iter().all(|s| s.flow.is_none()));
+}
+
 #[test]
 fn a_full_ring_loses_reports_and_says_how_many() {
     if !has_root() {

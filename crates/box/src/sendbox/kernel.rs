@@ -11,6 +11,7 @@ mod reload;
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
 
+use forebay_control::FlowPosition;
 use forebay_dataplane::Error as PortError;
 use forebay_dataplane::kernel::{ClassRule, EgressObserver, LoadedEgress};
 use forebay_records::HopCounters;
@@ -249,7 +250,8 @@ impl Sendbox {
         let bundles = &mut self.bundles;
         self.observer.poll(|s| {
             if let Some(bundle) = bundles.get_mut(s.bundle) {
-                bundle.on_boundary(s.time, s.fingerprint, s.counts.bytes, s.counts.packets, None);
+                let flow = s.flow.map(|f| FlowPosition::new(f.hash, f.pause_us));
+                bundle.on_boundary(s.time, s.fingerprint, s.counts.bytes, s.counts.packets, flow);
             }
         })?;
         Ok(())
