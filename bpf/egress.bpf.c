@@ -124,8 +124,8 @@ struct {
 	__type(value, __u64);
 } departures SEC(".maps");
 
-// Notes that a packet of a flow leaves. Says in `s` how long the flow has paused. Programs on
-// tracepoints have no coarse clock.
+// Notes that a packet of a flow leaves. Says in `s` when, and how long the flow has paused.
+// Programs on tracepoints have no coarse clock.
 static __always_inline void note_flow(struct sample *s, __u32 hash)
 {
 	__u32 place = hash & (FLOWS - 1);
@@ -134,6 +134,7 @@ static __always_inline void note_flow(struct sample *s, __u32 hash)
 	if (!last)
 		return;
 	__u64 pause = (now - *last) / 1000;
+	s->time = now;
 	s->flow = hash;
 	s->pause = pause > 0xffffffff ? 0xffffffff : pause;
 	*last = now;
@@ -155,7 +156,6 @@ static __always_inline void count_noted(const struct fb_note *note, __u32 hash)
 	s.epoch = sampling->epoch;
 	if (!is_boundary(s.fingerprint, s.epoch))
 		return;
-	s.time = bpf_ktime_get_ns();
 	report(&s);
 }
 

@@ -12,7 +12,7 @@ use crate::verdict::Verdict;
 /// Why maps do not make one map.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JoinError {
-    /// There is none.
+    /// No map was given.
     #[error("there is no map to join")]
     Empty,
     /// Maps differ in what the paths or their seeds are.

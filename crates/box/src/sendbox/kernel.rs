@@ -324,8 +324,8 @@ impl Sendbox {
         Ok(())
     }
 
-    /// Reads the counters of the classes: those of idle bundles less often, since the kernel takes
-    /// two microseconds for each.
+    /// Reads the counters of the classes: those of idle bundles less often, since the kernel's
+    /// answer costs as much for these.
     fn count(&mut self, now: Nanos) -> Result<(), TreeError> {
         if now >= self.due_count {
             self.due_count = now + COUNT;

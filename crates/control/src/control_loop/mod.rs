@@ -52,7 +52,7 @@ const LONGEST_RTT: Nanos = Nanos::from_secs(60);
 /// |---|---|---|
 /// | [`Mode::Open`] | at the start, if no initial rate is configured | when the first round-trip time and rate are known |
 /// | | when boundary packets were sent and no useful feedback came for 0.7 s, or for eight minimum RTTs where that is longer | after three samples in order |
-/// | | when 5 % of the last 128 measurements are out of order, packets wait 10 ms, and so do those of idle flows, so packets take several paths | when that no longer holds, after ten seconds at the earliest and later each time |
+/// | | when 5 % of the last 128 measurements are out of order, packets wait 10 ms on average, and some of idle flows wait long too, so packets take several paths | when that no longer holds, after ten seconds at the earliest and later each time |
 /// | [`Mode::PassThrough`] | if [`ControlConfig::cross_traffic`] is set to detect, when cross traffic responds to the bundle's pulses while the bottleneck's queue stands above the controller's target | when the bottleneck has no queue, or when its queue drains during a drain probe |
 /// | | with a guard, when others take the bandwidth that the bundle leaves | likewise |
 /// | [`Mode::DelayControl`] | otherwise | |

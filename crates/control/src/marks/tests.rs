@@ -1,5 +1,4 @@
 use super::*;
-use core::num::NonZeroU32;
 use proptest::prelude::*;
 use std::collections::VecDeque;
 
@@ -37,7 +36,7 @@ fn late_feedback_is_out_of_order_and_counts_once() {
 #[test]
 fn an_answer_finds_the_flow_of_its_packet() {
     let mut marks = Marks::new(8);
-    let of = |n: u32| Some(FlowPosition { flow: n, pause_us: NonZeroU32::new(2 * n).unwrap() });
+    let of = |n: u32| Some(FlowPosition::new(n, 2 * n));
     for n in 1..=20 {
         marks.record(n * 64, Mark { flow: of(n), ..mark(n.into()) });
         let Match::InOrder(found, _) = marks.find_match(n * 64) else { panic!("{n}") };

@@ -88,7 +88,7 @@ struct Measured {
     idle: Delays<KEPT_IDLE>,
     /// Those of other packets, and of those whose flow is not known.
     busy: Delays<KEPT_BUSY>,
-    /// Measurements out of order too often, since the last time that enough idle flows were known.
+    /// Measurements at which too many were out of order and too few idle flows were known.
     undecided: u32,
     /// Whether flows are known.
     knows_flows: bool,

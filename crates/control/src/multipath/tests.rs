@@ -1,4 +1,3 @@
-use core::num::NonZeroU32;
 use std::vec::Vec;
 
 use proptest::prelude::*;
@@ -110,8 +109,8 @@ fn answer_more(multipath: &mut Multipath, packets: &[Sent], delay: impl Fn(usize
     let mut newest = None;
     for (arrival, sent) in arrivals {
         let sequence = multipath.newest.sequence.max(arrival) + 1;
-        let pause_us = NonZeroU32::new(if sent.was_idle { 5_000_000 } else { 1_000 }).unwrap();
-        let flow = Some(FlowPosition { flow: sent.flow, pause_us });
+        let pause_us = if sent.was_idle { 5_000_000 } else { 1_000 };
+        let flow = Some(FlowPosition::new(sent.flow, pause_us));
         let packet = Answered { flow, rtt: Nanos::from_millis(arrival - sent.at) };
         if newest.is_some_and(|at| sent.at < at) {
             multipath.on_late_mark(sequence, packet, true);
@@ -195,12 +194,15 @@ proptest! {
     #[test]
     fn short_queues_need_no_other_rule(draws in draws(), paths in 2u32..5) {
         let packets = packets(&draws, 12, 8);
-        let mut multipath = answer(&packets, |_, sent| 20 + 11 * u64::from(path_of(sent.flow, paths)) / 2);
+        let mut multipath =
+            answer(&packets, |_, sent| 20 + 11 * u64::from(path_of(sent.flow, paths)) / 2);
         prop_assert!(!multipath.on_tick(SECOND), "{:?}", multipath.measured);
     }
 
     #[test]
-    fn the_last_measurements_count(last in prop::collection::vec((any::<bool>(), 1u32..1_000), 1..300)) {
+    fn the_last_measurements_count(
+        last in prop::collection::vec((any::<bool>(), 1u32..1_000), 1..300),
+    ) {
         let (mut order, mut delays) = (Order::default(), Delays::<32>::default());
         for &(late, us) in &last {
             order.remember(late);
