@@ -15,6 +15,7 @@
 mod configuration;
 mod edited;
 mod network;
+mod rate_bounds;
 mod setting;
 mod source;
 mod suggest;
@@ -23,6 +24,7 @@ mod values;
 pub use configuration::Configuration;
 pub use edited::Edited;
 pub use network::{HostAddress, IpVersion, NetworkError, Prefix, RemoteAddress};
+pub use rate_bounds::rate_bounds;
 pub use setting::{Setting, SettingError};
 pub use source::{ConfigError, LARGEST, Source, load, parse, read_text};
 pub use suggest::likeliest;

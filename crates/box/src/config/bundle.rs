@@ -1,8 +1,8 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use forebay_config::{ConfigError, Prefix, RateValue, RemoteAddress, Source, Spanned};
-use forebay_control::{ControllerKind, Detection};
+use forebay_config::{ConfigError, Prefix, RateValue, RemoteAddress, Source, Spanned, rate_bounds};
+use forebay_control::{ControlConfig, ControllerKind, Detection};
 use forebay_discipline::QueueOwner;
 use forebay_units::Rate;
 use forebay_wire::feedback::Key;
@@ -104,24 +104,13 @@ impl BundleTable {
             let message = "needs controller = \"forebay\" and cross_traffic = \"ignore\"";
             return Err(source.error_at(guard.span(), key_of("guard"), message));
         }
-        let rate = |r: &Option<Spanned<RateValue>>| r.as_ref().map(|r| r.get_ref().0);
-        let (min_rate, max_rate) = (rate(&self.min_rate), rate(&self.max_rate));
-        // A missing rate is the controller's default.
-        let defaults = forebay_control::ControlConfig::default();
-        let min = min_rate.unwrap_or(defaults.min_rate);
-        let max = max_rate.unwrap_or(defaults.max_rate);
-        for (value, key, crossed) in [
-            (&self.max_rate, "max_rate", format!("is below min_rate ({min})")),
-            (&self.min_rate, "min_rate", format!("is above max_rate ({max})")),
-        ] {
-            let Some(value) = value else { continue };
-            let message = match value.get_ref().0 {
-                Rate::ZERO => "a rate of zero stops the bundle".to_owned(),
-                _ if max < min => crossed,
-                _ => continue,
-            };
-            return Err(source.error_at(value.span(), key_of(key), message));
-        }
+        let defaults = ControlConfig::default();
+        let [min_rate, max_rate] = rate_bounds(
+            source,
+            of,
+            [self.min_rate.as_ref(), self.max_rate.as_ref()],
+            [defaults.min_rate, defaults.max_rate],
+        )?;
         let Self { weight, rate, ceil, .. } = self;
         let share = ShareKeys { weight, rate, ceil }.check(source, of, limit)?;
         let place = self.policy.as_ref().map_or_else(|| self.name.span(), Spanned::span);

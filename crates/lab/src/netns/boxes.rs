@@ -392,11 +392,15 @@ fn sendbox_head(place: Place, dataplane: Dataplane, ip: IpVersion) -> String {
 /// A bundle of a sendbox.
 fn sendbox_bundle(job: &Job<'_>, own: &Bundle, ends: &Ends<'_>) -> String {
     let ip = job.scenario.ip;
-    let Bundle { queue, controller, cross_traffic, multipath, guard, classes } = own;
+    let Bundle { queue, controller, cross_traffic, multipath, guard, min_rate, max_rate, classes } =
+        own;
+    let rates = [("min_rate", min_rate), ("max_rate", max_rate)].map(|(key, rate)| {
+        rate.map_or_else(String::new, |rate| format!("{key} = \"{} bit/s\"\n", rate.as_bps()))
+    });
     format!(
         "[[bundle]]\nname = \"{}\"\nid = {}\nprefixes = [\"{}\"]\nreceivebox = \"{}\"\n\
          key_file = \"{}\"\ncontroller = \"{controller}\"\n\
-         cross_traffic = \"{}\"\nmultipath = \"{}\"\nguard = {guard}\n{}",
+         cross_traffic = \"{}\"\nmultipath = \"{}\"\nguard = {guard}\n{}{}",
         ends.name,
         ends.id,
         ends.target.prefix(ip),
@@ -404,6 +408,7 @@ fn sendbox_bundle(job: &Job<'_>, own: &Bundle, ends: &Ends<'_>) -> String {
         ends.key.display(),
         cross_traffic.name(),
         multipath.name(),
+        rates.concat(),
         policy(*queue, classes, "bundle", job),
     )
 }
@@ -522,6 +527,17 @@ mod tests {
                     cross_traffic = \"ignore\"\nmultipath = \"detect\"\nguard = true\n\
                     policy = { kind = \"sfq\", limit = \"2000 packets\" }\n";
         assert!(text(2).ends_with(says), "{}", text(2));
+    }
+
+    #[test]
+    fn a_bundle_has_the_rates_of_its_arm() {
+        let own = "sendbox = { max_rate = \"40 Mbit/s\", min_rate = \"1 Mbit/s\", policy = \"sfq\"";
+        let demo = DEMO.replace("sendbox = { policy = \"sfq\"", own);
+        let scenario = &parse("demo.toml".as_ref(), &demo).unwrap().cells[0];
+        let job = Job { scenario, arm: &scenario.arms[2], seed: 1 };
+        let text = sendbox(&job, Dataplane::User, 0, &|_| "key".into());
+        let says = "min_rate = \"1000000 bit/s\"\nmax_rate = \"40000000 bit/s\"\npolicy";
+        assert!(text.contains(says), "{text}");
     }
 
     #[test]

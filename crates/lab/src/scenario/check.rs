@@ -4,7 +4,8 @@ use std::collections::HashSet;
 use std::ops::Range;
 use std::path::Path as FilePath;
 
-use forebay_config::{ConfigError, DurationValue, Spanned};
+use forebay_config::{ConfigError, DurationValue, Spanned, rate_bounds};
+use forebay_control::ControlConfig;
 use forebay_discipline::Key;
 use forebay_queue::{codel, pi2};
 use forebay_sim::Capacity;
@@ -350,6 +351,13 @@ impl Check<'_> {
             self.time(table.target.as_ref(), has_target, &format!("{key}.target"))?;
             self.coupling(table.coupling.as_ref(), bundle.queue, key)?;
             let (kind, tables) = (bundle.queue.kind, table.classes.as_ref());
+            let defaults = ControlConfig::default();
+            [bundle.min_rate, bundle.max_rate] = rate_bounds(
+                self.0,
+                key,
+                [table.min_rate.as_ref(), table.max_rate.as_ref()],
+                [defaults.min_rate, defaults.max_rate],
+            )?;
             bundle.classes = classes::shares(self, kind, table.policy.span(), tables, key)?;
             Ok(bundle)
         };

@@ -124,7 +124,8 @@ pub(super) fn shares(
     ClassShares::try_from(all).map_err(|what| check.0.error_at(tables.span(), of, what))
 }
 
-/// Checks that a bundle has as many shares as the traffic of `scenario` has classes.
+/// Checks that a bundle has as many shares as the traffic of `scenario` has classes, and that its
+/// highest rate has room for those that are guaranteed.
 pub(super) fn fits(
     check: &Check<'_>,
     bundle: &Bundle,
@@ -133,6 +134,12 @@ pub(super) fn fits(
     key: &str,
 ) -> Result<(), ConfigError> {
     let (shares, classes) = (bundle.classes.iter().count(), usize::from(scenario.classes()));
+    let guaranteed = bundle.classes.iter().filter_map(|c| c.rate).map(Rate::as_bps).sum();
+    let guaranteed = Rate::from_bps(guaranteed);
+    if let Some(most) = bundle.max_rate.filter(|most| *most < guaranteed) {
+        let what = format!("guarantees {guaranteed} in all, above the bundle's max_rate ({most})");
+        return Err(check.0.error_at(span, format!("{key}.classes"), what));
+    }
     if bundle.classes.is_empty() || shares == classes {
         return Ok(());
     }
@@ -198,6 +205,10 @@ mod tests {
             (
                 with("[{ rate = \"2 Mbit/s\", ceil = \"1 Mbit/s\" }, {}]"),
                 "rate is above ceil (1.000 Mbit/s)",
+            ),
+            (
+                with("[{ rate = \"2 Mbit/s\" }, { rate = \"3 Mbit/s\" }], max_rate = \"4 Mbit/s\""),
+                "guarantees 5.000 Mbit/s in all, above the bundle's max_rate (4.000 Mbit/s)",
             ),
             (with("[{}]"), "has 1 classes, and the traffic has 2: give one for each"),
             (with("[{}, {}, {}, {}, {}, {}, {}, {}, {}]"), "9 classes: at most 8"),

@@ -243,6 +243,12 @@ pub struct Bundle {
     /// Whether a guard tests that holding the bundle back helps.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub guard: bool,
+    /// The lowest rate that the bundle is limited to; the controller's own if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_rate: Option<Rate>,
+    /// The highest rate that the bundle is limited to; the controller's own if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_rate: Option<Rate>,
     /// The shares of its classes with the policy `weighted`.
     #[serde(default, skip_serializing_if = "ClassShares::is_empty")]
     pub classes: ClassShares,

@@ -215,12 +215,15 @@ pub(super) struct BundleTable {
     multipath: Detection,
     /// Where the controller takes one, if left out.
     pub(super) guard: Option<Spanned<bool>>,
+    pub(super) min_rate: Option<Spanned<RateValue>>,
+    pub(super) max_rate: Option<Spanned<RateValue>>,
     /// Of weighted classes.
     pub(super) classes: Option<Spanned<Vec<Spanned<ClassTable>>>>,
 }
 
 impl BundleTable {
-    /// What the table says, without classes; whether it fits a path is checked with the path.
+    /// What the table says, without classes and rates; whether it fits a path is checked with the
+    /// path.
     pub(super) fn bundle(&self) -> Bundle {
         let (kind, limit) = (*self.policy.get_ref(), *self.limit.get_ref());
         let target = self.target.as_ref().map(|t| t.get_ref().0);
@@ -229,8 +232,8 @@ impl BundleTable {
         let Self { controller, cross_traffic, multipath, .. } = *self;
         let takes_guard = controller.takes_guard(cross_traffic);
         let guard = self.guard.as_ref().map_or(takes_guard, |guard| *guard.get_ref());
-        let classes = ClassShares::default();
-        Bundle { queue, controller, cross_traffic, multipath, guard, classes }
+        let (min_rate, max_rate, classes) = (None, None, ClassShares::default());
+        Bundle { queue, controller, cross_traffic, multipath, guard, min_rate, max_rate, classes }
     }
 }
 

@@ -856,3 +856,31 @@ fn a_program_of_others_takes_the_sendboxs_place() {
         assert!(error.contains(says), "{error}");
     }
 }
+
+#[test]
+fn bounds_of_a_bundles_rate_are_read_and_checked() {
+    let own = "policy = \"fifo\", limit = \"1000 packets\"";
+    assert!(L4S.contains("[[arm]]"));
+    let with = |rates: &str| {
+        let arm = format!("[[arm]]\nname = \"box\"\nsendbox = {{ {own}{rates} }}\n");
+        format!("{L4S}\n{arm}")
+    };
+    let bounds = |rates: &str| {
+        let cell = parse("x.toml".as_ref(), &with(rates)).unwrap().cells.remove(0);
+        let Sendbox::Bundle(bundle) = cell.arms[2].sendbox else { panic!("a bundle") };
+        (bundle.min_rate.map(Rate::as_bps), bundle.max_rate.map(Rate::as_bps))
+    };
+    assert_eq!(bounds(""), (None, None));
+    assert_eq!(bounds(", max_rate = \"9 Mbit/s\""), (None, Some(9_000_000)));
+    let both = ", min_rate = \"1 Mbit/s\", max_rate = \"1 Mbit/s\"";
+    assert_eq!(bounds(both), (Some(1_000_000), Some(1_000_000)));
+    for (rates, expected) in [
+        (", max_rate = \"0 bit/s\"", "arm.sendbox.max_rate: a rate of zero stops the bundle"),
+        (", max_rate = \"400 kbit/s\"", "arm.sendbox.max_rate: is below min_rate (500.000 kbit/s)"),
+        (", min_rate = \"0 bit/s\"", "arm.sendbox.min_rate: a rate of zero stops the bundle"),
+        (", min_rate = \"200 Gbit/s\"", "arm.sendbox.min_rate: is above max_rate"),
+    ] {
+        let said = error(&with(rates));
+        assert!(said.contains(expected), "{said}");
+    }
+}

@@ -280,13 +280,16 @@ fn add_bundle<O: Observer>(
     bundle: &scenario::Bundle,
     [update_route, feedback_route]: [RouteId; 2],
 ) -> Result<BundleId, EngineError> {
+    let defaults = ControlConfig::default();
     let setup = BundleSetup {
         control: ControlConfig {
+            min_rate: bundle.min_rate.unwrap_or(defaults.min_rate),
+            max_rate: bundle.max_rate.unwrap_or(defaults.max_rate),
             controller: bundle.controller,
             cross_traffic: bundle.cross_traffic,
             multipath: bundle.multipath,
             guard: bundle.guard,
-            ..ControlConfig::default()
+            ..defaults
         },
         queue: queues::sendbox(&bundle.queue, &bundle.classes, job.scenario, job.seed)
             .map_err(unfit)?,
