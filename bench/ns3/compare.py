@@ -24,10 +24,22 @@ def median(of, key):
     return statistics.median(run[key] for run in of)
 
 
-print(f"{ours[0]['seconds']} simulated seconds; {len(ours)} runs of forebay (medians), {len(theirs)} of ns-3\n")
+print(
+    f"{ours[0]['seconds']} simulated seconds; medians of {len(ours)} runs of forebay "
+    f"and {len(theirs)} of ns-3 in turn\n"
+)
 print("| | ns-3 | forebay |")
 print("|---|---:|---:|")
 for name, key, digits in ROWS:
     print(f"| {name} | {median(theirs, key):.{digits}f} | {median(ours, key):.{digits}f} |")
 for name, key in [("wall", "wall_s"), ("processor", "cpu_s")]:
-    print(f"\nBy {name} time ns-3 takes {median(theirs, key) / median(ours, key):.0f} times as long.")
+    ratio = median(theirs, key) / median(ours, key)
+    # Each run of ns-3 stands between two of ours.
+    each = [
+        run[key] / statistics.mean(mine[key] for mine in ours[2 * n : 2 * n + 2])
+        for n, run in enumerate(theirs)
+    ]
+    print(
+        f"\nBy {name} time ns-3 takes {ratio:.1f} times as long "
+        f"({min(each):.1f} to {max(each):.1f} in single turns)."
+    )

@@ -14,8 +14,8 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import pages
 import pandas
-import pyarrow.parquet
 
 import forebay
 
@@ -39,13 +39,24 @@ def sweep(out: Path) -> forebay.Sweep:
 
 def runs(out: Path) -> pandas.DataFrame:
     """Reads the runs, and adds the ratio of the rates of flows and the use of the link."""
-    frame = pyarrow.parquet.read_table(out / "runs").drop_columns("summary").to_pandas()
+    frame = pages.runs(out)
     l4s = frame["goodput_mbps.l4s"] / frame["traffic.l4s.flows"]
     classic = frame["goodput_mbps.classic"] / frame["traffic.classic.flows"]
     return frame.assign(
+        # In the order of the grid, not of the alphabet.
+        rtt=frame["path.rtt"].str.removesuffix(" ms").astype(int),
         ratio=l4s / classic,
         use=100 * (frame["goodput_mbps.l4s"] + frame["goodput_mbps.classic"]) / frame.rate_mbps,
     )
+
+
+def page(out: Path) -> str:
+    """Returns the table of the results page: the ratio of rates, by link."""
+    frame = runs(out)
+    table = frame.pivot_table("ratio", "rate_mbps", "rtt", "median").map("{:.2f}".format)
+    table.index = [f"{rate:.0f} Mbit/s" for rate in table.index]
+    table.columns = [f"{rtt} ms" for rtt in table.columns]
+    return pages.markdown(table, "")
 
 
 def main(out: Path) -> None:
@@ -54,8 +65,6 @@ def main(out: Path) -> None:
     took = time.monotonic() - start
     print(f"{done.finished} of {done.total} runs in {took:.0f} s, {done.failed} failed")
     frame = runs(out)
-    # In the order of the grid, not of the alphabet.
-    frame["rtt"] = frame["path.rtt"].str.removesuffix(" ms").astype(int)
     for what, column in (
         ("rate of a DCTCP flow over that of a Cubic flow", "ratio"),
         ("goodput, % of the link", "use"),

@@ -12,6 +12,7 @@ import time
 import tomllib
 from pathlib import Path
 
+import pages
 import pandas
 import pyarrow.dataset
 
@@ -41,6 +42,13 @@ def out_of_order(out: Path) -> pandas.DataFrame:
     grown = feedback.last() - feedback.first()
     share = 100 * grown.out_of_order / (grown.accepted + grown.out_of_order)
     return share.rename("out_of_order").reset_index()
+
+
+def page(out: Path) -> str:
+    """Returns the table of the results page: the shares by the number of ways."""
+    table = out_of_order(out).groupby("path.ways").out_of_order.agg(["min", "mean", "max"])
+    table.columns = ["lowest", "mean", "highest"]
+    return pages.markdown(table.map("{:.2f} %".format), "ways")
 
 
 def main(out: Path) -> None:

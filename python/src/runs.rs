@@ -40,6 +40,11 @@ impl Runs {
     /// Returns the table of this name, with one Arrow batch for each run.
     fn table(&self, py: Python<'_>, name: &str) -> PyResult<Table> {
         let make = tables::by_name(name).ok_or_else(|| PyKeyError::new_err(name.to_owned()))?;
+        if self.runs.iter().any(|run| run.tally.is_some()) && !tables::of_figures(name) {
+            return Err(PyValueError::new_err(format!(
+                "there is no table {name}: the scenario says records = \"figures\", remove that key"
+            )));
+        }
         let made = py.detach(|| tables::of(&self.runs, &self.cells, &self.traffics, make));
         made.map(Table::new).map_err(|e| PyRuntimeError::new_err(e.to_string()))
     }

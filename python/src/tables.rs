@@ -35,6 +35,11 @@ pub(crate) fn by_name(name: &str) -> Option<Make> {
     })
 }
 
+/// Whether a run with `records = "figures"` has this table.
+pub(crate) fn of_figures(name: &str) -> bool {
+    matches!(name, "requests" | "events" | "hops")
+}
+
 /// Makes one table of all runs. Its first columns are the arm and the index of the cell.
 pub(crate) fn of(
     runs: &[Run],

@@ -22,7 +22,7 @@ use crate::analysis::Analysis;
 use crate::engine::{Engine, EngineError, Interrupt, Job, jobs};
 use crate::results::Run;
 use crate::results::store::{self, StoreError};
-use crate::scenario::Experiment;
+use crate::scenario::{Experiment, Records};
 
 /// Why an experiment did not complete.
 #[derive(Debug, thiserror::Error)]
@@ -33,6 +33,11 @@ pub enum RunError {
     /// The records of a run could not be stored.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// Records are to be stored of runs that keep none.
+    #[error(
+        "a run with records = \"figures\" has no records to store: remove that key, or `--out`"
+    )]
+    NoRecords,
     /// The directory for records cannot be created.
     #[error("cannot make the directory {}: {source}", path.display())]
     Directory {
@@ -112,6 +117,9 @@ pub fn run_for<T: Send>(
 /// Checks all jobs and creates the directory for records.
 fn prepare(engine: &dyn Engine, jobs: &[Job<'_>], keep: Option<&Path>) -> Result<(), RunError> {
     jobs.iter().try_for_each(|job| engine.check(job))?;
+    if keep.is_some() && jobs.iter().any(|job| job.scenario.records == Records::Figures) {
+        return Err(RunError::NoRecords);
+    }
     keep.map_or(Ok(()), make)
 }
 

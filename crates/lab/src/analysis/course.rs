@@ -28,9 +28,7 @@ const SPANS: u64 = 120;
 impl Course {
     /// Computes the course of `run`.
     pub(super) fn of(run: &Run) -> Self {
-        // A span has whole intervals of reports, or it would seem to jump.
-        let least = run.duration().0.div_ceil(SPANS);
-        let width = Nanos(REPORTED.0 * least.div_ceil(REPORTED.0).max(LEAST));
+        let width = Self::width(run.duration());
         let mut bytes = vec![0_u64; (run.duration().0 / width.0) as usize];
         for read in &run.progress {
             // A report that ends at a border belongs before it.
@@ -47,8 +45,18 @@ impl Course {
         Self {
             width,
             goodput_mbps: bytes.into_iter().map(mbps).collect(),
-            round_trips_ms: Spans::of(trips, run.start, run.end),
+            round_trips_ms: match &run.tally {
+                Some(tally) => Spans::counted(tally, &tally.loop_spans),
+                None => Spans::of(trips, run.start, run.end),
+            },
         }
+    }
+
+    /// The length of a span of goodput in a measured interval of this length. A span has whole
+    /// intervals of reports, or it would seem to jump.
+    pub(crate) fn width(duration: Nanos) -> Nanos {
+        let least = duration.0.div_ceil(SPANS);
+        Nanos(REPORTED.0 * least.div_ceil(REPORTED.0).max(LEAST))
     }
 
     /// Whether any receiver read anything.

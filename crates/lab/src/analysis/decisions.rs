@@ -59,9 +59,11 @@ impl Decisions {
             fault.ready.into_iter().for_each(|time| push(time, "ready again"));
         }
         listed.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
-        let left_out = listed.len().saturating_sub(Self::MAX) as u64;
+        let (counted_rates, not_kept) =
+            run.tally.as_ref().map_or((0, 0), |tally| (tally.rates, tally.events_left_out));
+        let left_out = listed.len().saturating_sub(Self::MAX) as u64 + not_kept;
         listed.truncate(Self::MAX);
-        Self { listed, left_out, rates: rates.len() as u64 }
+        Self { listed, left_out, rates: rates.len() as u64 + counted_rates }
     }
 
     /// Whether there are no decisions.

@@ -3,6 +3,7 @@ use forebay_units::Nanos;
 use serde::{Deserialize, Serialize};
 
 use super::percentile::{Sorted, rounded};
+use crate::results::Histogram;
 
 /// Waiting times of packets in a queue in milliseconds. Each packet counts once, whatever its
 /// length.
@@ -43,6 +44,19 @@ impl Delay {
             p50: rounded(waits.percentile(50)?, 3),
             p90: rounded(waits.percentile(90)?, 3),
             p99: rounded(waits.percentile(99)?, 3),
+        })
+    }
+}
+
+impl Delay {
+    /// The delay of the packets that are counted in `waits`; `None` if there are none.
+    pub fn counted(waits: &Histogram) -> Option<Self> {
+        Some(Self {
+            packets: waits.count(),
+            mean: rounded(waits.mean_ms()?, 3),
+            p50: rounded(waits.percentile_ms(50)?, 3),
+            p90: rounded(waits.percentile_ms(90)?, 3),
+            p99: rounded(waits.percentile_ms(99)?, 3),
         })
     }
 }

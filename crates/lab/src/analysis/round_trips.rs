@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::percentile::{Sorted, rounded};
-use crate::results::Run;
+use crate::results::{LoopTally, Run};
 
 /// Closed-loop round trips of one traffic in milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -23,6 +23,14 @@ pub struct RoundTrips {
 impl RoundTrips {
     /// Computes the round trips that started in the measured interval, by the traffic's name.
     pub fn of(run: &Run) -> BTreeMap<String, Self> {
+        if let Some(tally) = &run.tally {
+            let counted = |(traffic, own): (&String, &LoopTally)| {
+                let at = |percent| own.times.percentile_ms(percent).map(|v| rounded(v, 3));
+                let (count, lost) = (own.times.count(), own.lost);
+                (traffic.clone(), Self { count, lost, p50: at(50), p90: at(90), p99: at(99) })
+            };
+            return tally.loops.iter().map(counted).collect();
+        }
         let mut times: BTreeMap<&str, (Vec<f64>, u64)> = BTreeMap::new();
         for trip in run.round_trips.iter().filter(|t| (run.start.0..run.end.0).contains(&t.start)) {
             let (times, lost) = times.entry(&trip.traffic).or_default();

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::percentile::Sorted;
 use super::transfers::{Kind, kinds};
 use super::{Delay, at_sendbox};
-use crate::results::Run;
+use crate::results::{Histogram, Run, Tally};
 
 /// A value for all packets, and for those of small and of large transfers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -74,12 +74,24 @@ impl Spans {
     /// Computes the spans of these waits in `[from, to)`: each the time of departure and the wait.
     pub(super) fn of(waits: impl Iterator<Item = (Nanos, Nanos)>, from: Nanos, to: Nanos) -> Self {
         let length = to.saturating_sub(from);
-        let width = Self::LEAST.max(Nanos(length.0.div_ceil(Self::COUNT)));
+        let width = Self::width(length);
         let mut spans = vec![Vec::new(); usize::try_from(length.0.div_ceil(width.0)).unwrap_or(0)];
         for (time, wait) in waits.filter(|(time, _)| (from..to).contains(time)) {
             spans[((time.0 - from.0) / width.0) as usize].push(wait.as_millis_f64());
         }
         Self { width, spans: spans.into_iter().map(Quantiles::of).collect() }
+    }
+
+    /// The length of a span in an interval of this length.
+    pub(crate) fn width(length: Nanos) -> Nanos {
+        Self::LEAST.max(Nanos(length.0.div_ceil(Self::COUNT)))
+    }
+
+    /// The spans of `tally` whose waits are counted in `spans`.
+    pub(super) fn counted(tally: &Tally, spans: &[Histogram]) -> Self {
+        let mut spans: Vec<_> = spans.iter().map(Quantiles::counted).collect();
+        spans.resize(tally.spans(), None);
+        Self { width: tally.width(), spans }
     }
 
     /// Whether no packet left.
@@ -89,6 +101,11 @@ impl Spans {
 }
 
 impl Quantiles {
+    fn counted(waits: &Histogram) -> Option<Self> {
+        let at = |percent| waits.percentile_ms(percent);
+        Some(Self { packets: waits.count(), p10: at(10)?, p50: at(50)?, p90: at(90)? })
+    }
+
     fn of(waits: Vec<f64>) -> Option<Self> {
         let waits: Sorted = waits.into_iter().collect();
         let at = |percent| waits.percentile(percent);
@@ -100,6 +117,15 @@ impl Waits {
     /// Computes the waits of `run`, over time and by who waits; the latter is `None` if the records
     /// do not tell flows apart.
     pub(crate) fn of(run: &Run) -> (Self, Option<WhoWaits>) {
+        if let Some(tally) = &run.tally {
+            let all = |spans: &[Histogram]| ByTransfer {
+                all: Spans::counted(tally, spans),
+                ..<_>::default()
+            };
+            let bottleneck = all(&tally.bottleneck.spans);
+            let sendbox = all(&tally.sendbox.spans);
+            return (Self { bottleneck, sendbox }, None);
+        }
         let (bottleneck, [bottleneck_small_ms, bottleneck_large_ms]) = queue(run, &run.bottleneck);
         let (sendbox, [sendbox_small_ms, sendbox_large_ms]) = queue(run, &at_sendbox(run));
         let who = WhoWaits {

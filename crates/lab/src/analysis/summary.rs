@@ -9,7 +9,7 @@ use super::{
     ByClass, Conservation, Delay, EstimateErrors, Estimates, Requests, RoundTrips, Slowdown,
     Slowdowns, WhoWaits, at_sendbox,
 };
-use crate::results::{HopCounters, Run};
+use crate::results::{HopCounters, QueueTally, Run, Tally};
 
 /// The figures of one run for machine use; the fields' names contain the units.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -67,6 +67,10 @@ impl Summary {
         let mbps = |bytes| rounded(over(bytes), 3);
         let by_traffic = progress(run);
         let requests = Requests::of(run);
+        let counted = |queue: fn(&Tally) -> &QueueTally| {
+            run.tally.as_ref().map(|tally| Delay::counted(&queue(tally).all()))
+        };
+        let delay = |records: &[Record]| Delay::of(records, run.start, run.end);
         Self {
             arm: run.arm.clone(),
             seed: run.seed,
@@ -80,8 +84,10 @@ impl Summary {
                 .into_iter()
                 .map(|(traffic, bytes)| (traffic.to_owned(), mbps(bytes)))
                 .collect(),
-            bottleneck_queue_ms: Delay::of(&run.bottleneck, run.start, run.end),
-            sendbox_queue_ms: Delay::of(&at_sendbox(run), run.start, run.end),
+            bottleneck_queue_ms: counted(|tally| &tally.bottleneck)
+                .unwrap_or_else(|| delay(&run.bottleneck)),
+            sendbox_queue_ms: counted(|tally| &tally.sendbox)
+                .unwrap_or_else(|| delay(&at_sendbox(run))),
             who_waits: None,
             l4s: ByL4s::of(run),
             requests,
@@ -134,7 +140,25 @@ impl Signals {
 }
 
 impl ByL4s {
+    fn counted(tally: &Tally) -> Option<Self> {
+        let (bottleneck, sendbox) = (&tally.bottleneck, &tally.sendbox);
+        let signals = |queue: &QueueTally| {
+            [0, 1].map(|n| Signals { marked: queue.marked[n], dropped: queue.dropped[n] })
+        };
+        (bottleneck.saw_l4s || sendbox.saw_l4s).then(|| Self {
+            bottleneck_l4s_ms: Delay::counted(&bottleneck.waits[0]),
+            bottleneck_classic_ms: Delay::counted(&bottleneck.waits[1]),
+            sendbox_l4s_ms: Delay::counted(&sendbox.waits[0]),
+            sendbox_classic_ms: Delay::counted(&sendbox.waits[1]),
+            bottleneck_signals: signals(bottleneck),
+            sendbox_signals: signals(sendbox),
+        })
+    }
+
     fn of(run: &Run) -> Option<Self> {
+        if let Some(tally) = &run.tally {
+            return Self::counted(tally);
+        }
         let of = |records, l4s| Delay::of_those(records, run.start, run.end, |r| r.l4s == l4s);
         let signals = |records: &[Record]| [true, false].map(|l4s| Signals::of(run, records, l4s));
         let any = run.bottleneck.iter().chain(&run.sendbox).any(|r| r.l4s);

@@ -6,7 +6,8 @@ use forebay_units::Nanos;
 use super::dataplane::Dataplane;
 use crate::engine::{EngineError, Job};
 use crate::scenario::{
-    Congestion, EcnField, Fault, FaultKind, Maker, Process, Spread, Traffic, TrafficKind, Transport,
+    Congestion, EcnField, Fault, FaultKind, MAX_SOCKETS, Maker, Process, Records, Spread, Traffic,
+    TrafficKind, Transport,
 };
 
 /// The largest number of sites. Each takes two namespaces and a sendbox process.
@@ -87,6 +88,22 @@ pub(super) fn entries(job: &Job<'_>) -> u8 {
 /// Says in one line why parts of `job` do not fit together here.
 fn misfit(job: &Job<'_>) -> Option<String> {
     let conditions = &job.scenario.conditions;
+    if job.scenario.records == Records::Figures {
+        return Some(
+            "records = \"figures\" is of the engine sim, and engines on real Linux write records: \
+             remove it, or run it with `--engine sim`"
+                .to_owned(),
+        );
+    }
+    let crowded = job.scenario.traffic.iter().find(|t| t.kind.flows() > MAX_SOCKETS);
+    if let Some(traffic) = crowded {
+        return Some(format!(
+            "traffic {} has {} flows, and an engine on real Linux has at most {MAX_SOCKETS} in \
+             each traffic, with a socket each: lower `flows`, or run it with `--engine sim`",
+            traffic.name,
+            traffic.kind.flows()
+        ));
+    }
     if job.arm.outer.is_some() && !conditions.site_rtts.is_empty() {
         return Some(
             "here the link cannot tell the sites behind an outer sendbox apart, so that \
@@ -157,4 +174,29 @@ fn may_say(traffic: &Traffic) -> bool {
 
 fn unknown(congestion: Congestion) -> Option<String> {
     (!congestion.is_of_linux()).then(|| format!("congestion control \"{}\"", congestion.name()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::parse;
+
+    #[test]
+    fn what_only_the_simulator_carries_is_refused() {
+        let text = "name = \"x\"\nduration = \"1 s\"\n\
+                    path = { rate = \"9 Mbit/s\", rtt = \"9 ms\", queue = { kind = \"fifo\", limit = \"1 bdp\" } }\n\
+                    [[traffic]]\nname = \"bulk\"\nkind = \"bulk\"\nflows = 1000\n\
+                    [[arm]]\nname = \"a\"\nsendbox = \"forward\"\n";
+        let said = |text: &str| {
+            let experiment = parse("x.toml".as_ref(), text).unwrap();
+            let scenario = &experiment.cells[0];
+            let job = Job { scenario, arm: &scenario.arms[0], seed: 1 };
+            check(&job, Dataplane::User).map_err(|e| e.to_string())
+        };
+        assert_eq!(said(text), Ok(()));
+        let many = said(&text.replace("1000", "1001")).unwrap_err();
+        assert!(many.contains("bulk has 1001 flows") && many.contains("at most 1000"), "{many}");
+        let figures = said(&format!("records = \"figures\"\n{text}")).unwrap_err();
+        assert!(figures.contains("--engine sim"), "{figures}");
+    }
 }

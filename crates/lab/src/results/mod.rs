@@ -8,8 +8,10 @@ pub mod external;
 mod intervals;
 pub mod pcapng;
 pub mod store;
+mod tally;
 
 pub use intervals::{Interval, intervals};
+pub use tally::{Histogram, LoopTally, MOST_EVENTS, QueueTally, Tally};
 
 pub use forebay_records::{Event, HopCounters, Tick, Value};
 
@@ -152,6 +154,10 @@ pub struct Run {
     pub phases: Vec<Phase>,
     /// The faults in the order of time.
     pub faults: Vec<FaultRecord>,
+    /// The statistics of a run with `records = "figures"`, which has no packets, round trips,
+    /// ticks or states of senders. Its `progress` is added up over flows and spans. It cannot be
+    /// stored.
+    pub tally: Option<Box<Tally>>,
 }
 
 impl Run {

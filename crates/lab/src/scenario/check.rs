@@ -13,7 +13,7 @@ use forebay_units::{Bytes, Nanos, Rate};
 
 use super::file::{ArmTable, File, FromName, SendboxValue, TrafficTable};
 use super::grid::{Cell, cells};
-use super::model::{Arm, Experiment, IpVersion, Path, Scenario, Sendbox};
+use super::model::{Arm, Experiment, IpVersion, Path, Records, Scenario, Sendbox};
 use super::queue::{BundleTable, QueueTable};
 use super::rules::{Check, MAX_RUNS};
 use super::{Conditions, FaultKind, Maker, Queue, QueueKind, Spread, TrafficKind};
@@ -21,8 +21,14 @@ use super::{classes, conditions, fault, phase, traffic_check};
 
 /// The largest number of full packets in a run. Each takes 16 bytes in a packet log, 1.6 GB in all.
 const MAX_PACKETS: u64 = 100_000_000;
+/// The largest number of packets of a run that keeps only figures: days of computing.
+const MAX_COUNTED: u64 = 100_000_000_000;
 /// The largest number of full packets in a queue, which take 1.5 GB of buffers.
 const MAX_QUEUE: u64 = 1_000_000;
+/// The interval of the records of flows' states.
+const STATE_EVERY: Nanos = Nanos::from_millis(100);
+/// The largest number of such records, which have about a hundred bytes.
+const MAX_STATES: u64 = 20_000_000;
 /// The largest number of traffics in a scenario; each has its own range of ports.
 const MAX_TRAFFIC: usize = 16;
 /// The largest target and interval of an AQM.
@@ -104,6 +110,7 @@ impl Check<'_> {
             ecn: file.ecn,
             paced: file.paced,
             largest_burst: self.largest_burst(file)?,
+            records: file.records,
             path,
             conditions,
             sites: self.sites(file)?,
@@ -124,10 +131,14 @@ impl Check<'_> {
         let length = length.saturating_add(scenario.cooldown);
         let rate = scenario.highest_rate();
         let packets = rate.bytes_in(length).0 / FRAME.0;
-        if packets > MAX_PACKETS {
+        let (most, advice) = match scenario.records {
+            Records::All => (MAX_PACKETS, ", or in the simulator say records = \"figures\""),
+            Records::Figures => (MAX_COUNTED, ""),
+        };
+        if packets > most {
             let what = format!(
-                "{length} at {rate} are {packets} packets, {MAX_PACKETS} are allowed: \
-                 lower the rate or the duration",
+                "{length} at {rate} are {packets} packets, {most} are allowed: \
+                 lower the rate or the duration{advice}",
             );
             return Err(self.0.error_at(cell.rate_span.clone(), "path.rate", what));
         }
@@ -314,8 +325,28 @@ impl Check<'_> {
                 return Err(self.0.error_at(table.span(), "traffic.load", what));
             }
             scenario.traffic.push(traffic);
+            self.flows(table, scenario)?;
         }
         Ok(())
+    }
+
+    /// Checks the number of flows of all traffic up to `table`, and that of their states.
+    fn flows(&self, table: &Spanned<TrafficTable>, scenario: &Scenario) -> Result<(), ConfigError> {
+        let flows = scenario.flows();
+        let intervals = scenario.length().0.div_ceil(STATE_EVERY.0);
+        let what = if flows > u64::from(traffic_check::MAX_FLOWS) {
+            format!("{flows} flows of all traffic, {} are allowed", traffic_check::MAX_FLOWS)
+        } else if scenario.records == Records::All && flows.saturating_mul(intervals) > MAX_STATES {
+            format!(
+                "{flows} flows for {} have {} states, one every {STATE_EVERY}, {MAX_STATES} are \
+                 allowed: say records = \"figures\", which keeps none",
+                scenario.length(),
+                flows.saturating_mul(intervals)
+            )
+        } else {
+            return Ok(());
+        };
+        Err(self.0.error_at(table.span(), "traffic.flows", what))
     }
 
     fn arm(

@@ -15,7 +15,7 @@ use super::conditions::{
 use super::fault::FaultTable;
 use super::phase::PhaseTable;
 use super::queue::{BundleTable, LinkTable, QueueTable};
-use super::{CongestionName, EcnField, Spread};
+use super::{CongestionName, EcnField, Records, Spread};
 use crate::workload::Arrivals;
 
 #[derive(Deserialize)]
@@ -35,6 +35,9 @@ pub(super) struct File {
     /// The largest burst in segments, like `gso_max_segs` of Linux's interfaces; unlimited by
     /// default.
     pub(super) largest_burst: Option<Spanned<u32>>,
+    /// What a run keeps; all records by default.
+    #[serde(default)]
+    pub(super) records: Records,
     /// The number of sites; 1 by default.
     pub(super) sites: Option<Spanned<u32>>,
     pub(super) duration: Spanned<DurationValue>,

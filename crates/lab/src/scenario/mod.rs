@@ -26,7 +26,7 @@ pub use classes::{ClassShare, ClassShares};
 pub use conditions::{Back, Conditions, Spread};
 pub use fault::{Clock, Fault, FaultKind, Process};
 pub(crate) use model::in_words;
-pub use model::{Arm, Bundle, Experiment, IpVersion, LinkBox, Path, Scenario, Sendbox};
+pub use model::{Arm, Bundle, Experiment, IpVersion, LinkBox, Path, Records, Scenario, Sendbox};
 pub use phase::Phase;
 pub use points::{Axis, MAX_ERRORS, Points, load_joined};
 pub use queue::{Maker, Queue};
@@ -35,6 +35,8 @@ pub use traffic::{Congestion, EcnField, Origin, Traffic, TrafficKind, Transport}
 pub use forebay_discipline::{Kind as QueueKind, Profile};
 
 use traffic::CongestionName;
+#[cfg(feature = "linux")]
+pub(crate) use traffic_check::MAX_SOCKETS;
 
 /// The demonstration's experiment file, `experiments/demo.toml`.
 pub const DEMO: &str = include_str!("../../../../experiments/demo.toml");

@@ -37,6 +37,9 @@ pub struct Scenario {
     /// of Linux's interfaces.
     #[serde(default)]
     pub largest_burst: Option<u32>,
+    /// What a run keeps.
+    #[serde(default)]
+    pub records: Records,
     /// The path between the sites.
     pub path: Path,
     /// Further conditions of the path.
@@ -62,7 +65,23 @@ pub struct Scenario {
     pub cooldown: Nanos,
 }
 
+/// What a run keeps of its packets, flows and ticks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Records {
+    /// All of them, so that memory grows with the run's length.
+    #[default]
+    All,
+    /// Their statistics. Only the simulator has this.
+    Figures,
+}
+
 impl Scenario {
+    /// The number of bulk flows and closed loops of all traffic.
+    pub fn flows(&self) -> u64 {
+        self.traffic.iter().map(|traffic| u64::from(traffic.kind.flows())).sum()
+    }
+
     /// Describes the cell: its path and its values on other axes of the grid.
     pub fn cell(&self) -> String {
         self.path.to_string() + &in_words(&self.labels)

@@ -721,6 +721,30 @@ fn clocks_jump_routes_change_and_feedback_is_lost() {
     }
 }
 
+#[test]
+fn many_flows_or_a_long_run_keep_figures() {
+    let with = |records: &str, duration: &str, flows: u32| {
+        let text = MINIMAL.replace("\"10 s\"", &format!("\"{duration}\""));
+        let text = text.replace("kind = \"bulk\"", &format!("kind = \"bulk\"\nflows = {flows}"));
+        parse("x.toml".as_ref(), &format!("{records}\n{text}"))
+    };
+    let said =
+        |given: Result<Experiment, forebay_config::ConfigError>| given.unwrap_err().to_string();
+    assert_eq!(
+        said(with("", "21 s", 100_000)),
+        "x.toml:8: traffic.flows: 100000 flows for 21.000 s have 21000000 states, one every \
+         100.000 ms, 20000000 are allowed: say records = \"figures\", which keeps none"
+    );
+    let long = said(with("", "14400 s", 1));
+    assert!(long.contains("packets, 100000000 are allowed"), "{long}");
+    let figures = "records = \"figures\"";
+    for (duration, flows) in [("21 s", 100_000), ("14400 s", 1)] {
+        let made = with(figures, duration, flows).unwrap();
+        assert_eq!(made.cells[0].records, Records::Figures);
+        assert_eq!(made.cells[0].flows(), u64::from(flows));
+    }
+}
+
 /// Each change of the minimal file with the expected error.
 #[test]
 fn invalid_experiments_are_refused() {
@@ -738,7 +762,8 @@ fn invalid_experiments_are_refused() {
             "\"96 Mbit/s\"",
             "\"1000000 Gbit/s\"",
             "x.toml:4: path.rate: 10.000 s at 1000000000.000 Mbit/s are 825627476882 packets, \
-             100000000 are allowed: lower the rate or the duration",
+             100000000 are allowed: lower the rate or the duration, or in the simulator say \
+             records = \"figures\"",
         ),
         ("\"10 s\"", "\"0 s\"", "x.toml:2: duration: must be above zero"),
         (
@@ -781,7 +806,17 @@ fn invalid_experiments_are_refused() {
             "x.toml:10: traffic.load: not a key of \"bulk\" traffic, which has: flows, transport, \
              congestion, window, ecn, rtt",
         ),
-        (bulk, "kind = \"bulk\"\nflows = 0", "x.toml:10: traffic.flows: must be 1 to 1000"),
+        (bulk, "kind = \"bulk\"\nflows = 0", "x.toml:10: traffic.flows: must be 1 to 100000"),
+        (
+            bulk,
+            "kind = \"bulk\"\nflows = 100000\n[[traffic]]\nname = \"rr\"\nkind = \"udp_rr\"",
+            "x.toml:11: traffic.flows: 100001 flows of all traffic, 100000 are allowed",
+        ),
+        (
+            "name = \"x\"",
+            "name = \"x\"\nrecords = \"none\"",
+            "x.toml:2: records: unknown variant `none`, expected `all` or `figures`",
+        ),
         (
             bulk,
             "kind = \"bulk\"\nstop = \"11 s\"",

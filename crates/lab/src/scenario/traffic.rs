@@ -95,6 +95,16 @@ pub enum TrafficKind {
     Datagrams(Pattern),
 }
 
+impl TrafficKind {
+    /// The number of bulk flows or closed loops; zero for other traffic.
+    pub const fn flows(&self) -> u32 {
+        match self {
+            Self::Bulk { flows, .. } | Self::UdpRr { flows } => *flows,
+            Self::Requests { .. } | Self::Datagrams(_) => 0,
+        }
+    }
+}
+
 /// The transport of bulk traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -11,8 +11,11 @@ use super::traffic::CongestionName;
 use super::{Congestion, EcnField, Origin, Scenario, Traffic, TrafficKind, Transport};
 use crate::workload::{Arrivals, Requests, Sizes};
 
-/// The largest number of sockets of a traffic, each with its own port.
-const MAX_FLOWS: u32 = 1_000;
+/// The largest number of flows of all traffic, which the simulator carries. Real engines have
+/// [`MAX_SOCKETS`].
+pub(super) const MAX_FLOWS: u32 = 100_000;
+/// The largest number of sockets of a traffic in a real engine, each with its own port.
+pub(crate) const MAX_SOCKETS: u32 = 1_000;
 /// The payload that fits a 1500 B packet with IPv6 and UDP headers; 16 bytes are the datagram's
 /// header.
 const DATAGRAM: RangeInclusive<u64> = 16..=1_452;
@@ -42,7 +45,7 @@ pub(super) fn traffic(
         let what = format!("not a key of \"{kind_name}\" traffic, which has: {}", keys.join(", "));
         return Err(check.0.error_at(span, format!("traffic.{key}"), what));
     }
-    let flows = |value, default, key| count(check, value, default, key);
+    let flows = |value, default, key| count(check, value, default, (key, MAX_FLOWS));
     let kind = match table.kind {
         KindName::Requests => TrafficKind::Requests {
             requests: requests(check, table, &span, scenario, cell)?,
@@ -212,7 +215,7 @@ fn requests(
     let max_size = table.max_size.as_ref().map_or(largest, |m| m.get_ref().0.0.min(largest));
     let requests = Requests {
         load_bps,
-        connections: count(check, table.connections.as_ref(), 200, "connections")?,
+        connections: count(check, table.connections.as_ref(), 200, ("connections", MAX_SOCKETS))?,
         sizes,
         max_size,
         balanced: table.balanced.as_ref().is_some_and(|b| *b.get_ref()),
@@ -288,13 +291,13 @@ fn count(
     check: &Check<'_>,
     value: Option<&Spanned<u32>>,
     default: u32,
-    key: &str,
+    (key, most): (&str, u32),
 ) -> Result<u32, ConfigError> {
     match value {
         None => Ok(default),
-        Some(n) if (1..=MAX_FLOWS).contains(n.get_ref()) => Ok(*n.get_ref()),
+        Some(n) if (1..=most).contains(n.get_ref()) => Ok(*n.get_ref()),
         Some(n) => {
-            let what = format!("must be 1 to {MAX_FLOWS}");
+            let what = format!("must be 1 to {most}");
             Err(check.0.error_at(n.span(), format!("traffic.{key}"), what))
         }
     }

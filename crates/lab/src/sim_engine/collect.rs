@@ -13,9 +13,12 @@ use forebay_units::{Bytes, Nanos};
 use super::capture::Capture;
 use super::network::{LEFT, Network, Site};
 use super::{INTERVAL, Simulated};
+use crate::analysis::{Course, Spans};
 use crate::engine::Job;
-use crate::results::{Event, HopCounters, Progress, Request, RoundTrip, Run, SenderState, Tick};
-use crate::scenario::{Origin, Traffic, TrafficKind};
+use crate::results::{
+    Event, HopCounters, MOST_EVENTS, Progress, Request, RoundTrip, Run, SenderState, Tally, Tick,
+};
+use crate::scenario::{Origin, Records, Traffic, TrafficKind};
 use crate::workload::{self, Arrivals, Requests};
 
 /// The records of a run in progress.
@@ -51,6 +54,9 @@ struct Kept {
     first_connection: u32,
     /// Whether its bytes are recorded.
     metered: bool,
+    /// The index of its last progress record, and the number of that record's span. Used if the run
+    /// keeps no records.
+    last: Option<(usize, u64)>,
 }
 
 impl Collector {
@@ -61,6 +67,7 @@ impl Collector {
         let run = Run {
             bundle_source: scenario.traffic.iter().any(|t| t.from == Origin::Cross).then_some(LEFT),
             link_header: Bytes::ZERO,
+            tally: (scenario.records == Records::Figures).then(|| Box::new(tally(job))),
             ..job.record(Nanos::ZERO)
         };
         let (mut traffics, mut schedules) = (Vec::new(), Vec::new());
@@ -75,6 +82,7 @@ impl Collector {
                 requests: None,
                 first_connection: before,
                 metered: true,
+                last: None,
             };
             let mut timing = None;
             let flows = match &traffic.kind {
@@ -130,12 +138,47 @@ impl Collector {
                 continue;
             }
             let name = &kept.name;
+            if self.run.tally.is_some() {
+                let bytes = kept.bytes.iter_mut().map(std::mem::take).sum();
+                add_up(&mut self.run, name, &mut kept.last, time, bytes);
+                continue;
+            }
             self.run.progress.extend((0..).zip(&mut kept.bytes).map(|(flow, bytes)| Progress {
                 traffic: name.clone(),
                 flow,
                 time: time.0,
                 bytes: std::mem::take(bytes),
             }));
+        }
+    }
+}
+
+/// The empty statistics of `job`.
+fn tally(job: &Job<'_>) -> Tally {
+    let measured = job.scenario.measured();
+    let width = Spans::width(measured.end - measured.start);
+    Tally::new(measured.start, measured.end, width)
+}
+
+/// Adds the bytes that all flows of a traffic read in the interval that ends at `time` to the
+/// record of its span, so that their number does not grow with time. Bytes outside the measured
+/// interval do not count in any figure.
+fn add_up(run: &mut Run, name: &str, last: &mut Option<(usize, u64)>, time: Nanos, bytes: u64) {
+    if time <= run.start || time > run.end {
+        return;
+    }
+    // A report that ends at a border belongs before it, as in `Course`.
+    let span = (time.0 - run.start.0 - 1) / Course::width(run.duration()).0;
+    match last {
+        Some((index, of)) if *of == span => {
+            let record = &mut run.progress[*index];
+            record.time = time.0;
+            record.bytes = record.bytes.saturating_add(bytes);
+        }
+        _ => {
+            *last = Some((run.progress.len(), span));
+            let (traffic, time) = (name.to_owned(), time.0);
+            run.progress.push(Progress { traffic, flow: 0, time, bytes });
         }
     }
 }
@@ -176,15 +219,20 @@ impl Observer for Collector {
             l4s: traffic.is_some_and(|traffic| self.l4s[usize::from(traffic)]),
             marked: passage.marked,
         };
-        match at {
-            At::Link(link) if self.boxes.contains(&link) => self.run.sendbox.push(record),
-            At::Link(link) if Some(link) == self.back => {}
-            At::Link(_) => {
-                self.run.whose.push(traffic);
-                self.run.bottleneck.push(record);
-            }
-            At::Sendbox(bundle) if Some(bundle) == self.outer => {}
-            At::Sendbox(_) => self.run.sendbox.push(record),
+        let at_sendbox = match at {
+            At::Link(link) if self.boxes.contains(&link) => true,
+            At::Link(link) if Some(link) == self.back => return,
+            At::Link(_) => false,
+            At::Sendbox(bundle) if Some(bundle) == self.outer => return,
+            At::Sendbox(_) => true,
+        };
+        if let Some(tally) = &mut self.run.tally {
+            tally.packet(at_sendbox, &record);
+        } else if at_sendbox {
+            self.run.sendbox.push(record);
+        } else {
+            self.run.whose.push(traffic);
+            self.run.bottleneck.push(record);
         }
     }
 
@@ -199,13 +247,27 @@ impl Observer for Collector {
     }
 
     fn ticked(&mut self, bundle: BundleId, now: Nanos, state: &Snapshot, backlog: Bytes) {
+        if self.run.tally.is_some() {
+            return;
+        }
         let name = Network::name(bundle, self.outer);
         self.run.ticks.push(Tick::new(now, &name, state, backlog));
     }
 
     fn decided(&mut self, bundle: BundleId, now: Nanos, event: &forebay_control::Event) {
         let name = Network::name(bundle, self.outer);
-        self.run.events.push(Event::new(now, &name, event));
+        let event = Event::new(now, &name, event);
+        if let Some(tally) = &mut self.run.tally {
+            if event.kind == "rate_set" {
+                tally.rates += 1;
+                return;
+            }
+            if self.run.events.len() >= MOST_EVENTS {
+                tally.events_left_out += 1;
+                return;
+            }
+        }
+        self.run.events.push(event);
     }
 
     fn read(&mut self, traffic: usize, flow: u32, bytes: u64) {
@@ -231,6 +293,9 @@ impl Observer for Collector {
     }
 
     fn looped(&mut self, traffic: usize, flow: u32, start: Nanos, end: Option<Nanos>) {
+        if let Some(tally) = &mut self.run.tally {
+            return tally.round_trip(&self.traffics[traffic].name, start, end);
+        }
         self.run.round_trips.push(RoundTrip {
             traffic: self.traffics[traffic].name.clone(),
             flow,
@@ -241,8 +306,11 @@ impl Observer for Collector {
 }
 
 impl Simulated {
-    /// Records the states of all bulk TCP flows.
+    /// Records the states of all bulk TCP flows, if the run keeps records.
     pub(super) fn sample_senders(&mut self) {
+        if self.sim.observer_mut().run.tally.is_some() {
+            return;
+        }
         let time = self.sim.now().0;
         let state = |flow: FlowState| SenderState {
             time,

@@ -99,6 +99,7 @@ fn run() -> Run {
             .map(|(key, value)| (key.to_owned(), value.to_owned()))
             .into(),
         phases: vec![Phase { name: "on".into(), start: 1_000, stop: 1_200 }],
+        tally: None,
         faults: vec![
             FaultRecord { process: "receivebox".into(), killed: 1_300, ready: Some(1_400) },
             FaultRecord { process: "receivebox".into(), killed: 1_500, ready: None },
