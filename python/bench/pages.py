@@ -36,8 +36,8 @@ def markdown(frame: pandas.DataFrame, corner: str) -> str:
     """Returns a frame of texts as a table, whose first column is the index."""
     head = [corner, *map(str, frame.columns)]
     rows = [[str(index), *row] for index, row in zip(frame.index, frame.to_numpy(), strict=True)]
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines).replace("|  |", "| |")
+    first, *rest = ["| " + " | ".join(line) + " |" for line in (head, *rows)]
+    return "\n".join([first, "|" + "---|" * len(head), *rest]).replace("|  |", "| |")
 
 
 def origin(name: str, out: Path) -> str:

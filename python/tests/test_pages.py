@@ -43,7 +43,7 @@ def test_a_part_has_the_figures_of_the_dataset(dataset: Path, tmp_path: Path) ->
     frame = pages.runs(dataset)
     ratio = frame["goodput_mbps.l4s"] / frame["traffic.l4s.flows"] / frame["goodput_mbps.classic"]
     near, far = (ratio[frame["path.rtt"] == rtt].median() for rtt in ("20 ms", "100 ms"))
-    table = f"| | 20 ms | 100 ms |\n| --- | --- | --- |\n| 4 Mbit/s | {near:.2f} | {far:.2f} |\n"
+    table = f"| | 20 ms | 100 ms |\n|---|---|---|\n| 4 Mbit/s | {near:.2f} | {far:.2f} |\n"
     assert table in text
     assert pages.main([*arguments, "--check"]) == 0
     file.write_text(text.replace(f"{near:.2f}", "9.99"))
