@@ -26,7 +26,7 @@ help:
 	@echo 'make test-faults      run the tests of faults and print a table of them (needs root)'
 	@echo 'make test-python      build the Python package and run its tests and notebooks'
 	@echo 'make test-kernel      test kernel/zd; builds two kernels first'
-	@echo 'make test-bgp         run the demo-plan scenario with faults (needs root; installs GoBGP and BIRD)'
+	@echo 'make test-bgp         run the demo-plan scenario with faults, and metrics over FRR (needs root; installs GoBGP, BIRD and FRR)'
 	@echo 'make bench            run the benchmarks'
 	@echo 'make bench-dataplane  measure CPU per forwarded gigabit (needs root and a quiet machine)'
 	@echo 'make fuzz             run each fuzz target for RUNS inputs (default 1000000); installs cargo-fuzz'
@@ -107,8 +107,9 @@ test-kernel: setup
 
 # Not part of `test`, since it takes minutes and installs BGP daemons.
 test-bgp: setup
-	@scripts/setup-bgp
+	@scripts/setup-bgp frr
 	$(AS_ROOT) FOREBAY_TEST_BGP=1 $(CARGO) test -p forebay --locked --test interconnect -- --test-threads=1
+	$(AS_ROOT) $(CARGO) test -p forebay-serve --locked --test ospf
 
 RUNS ?= 1000000
 fuzz:

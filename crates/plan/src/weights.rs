@@ -5,6 +5,7 @@
 //! and judges the loads of all links by their convex cost. It alternates with the planner, which
 //! chooses the entries again for the new paths. Links have a metric for each direction.
 
+mod order;
 mod search;
 
 use std::collections::BTreeMap;
@@ -18,12 +19,17 @@ use crate::lp::SolveError;
 use crate::network::{Demand, Network};
 use crate::paths::PathCache;
 use crate::plan::{self, Routing, Scope};
-use crate::topology::{Link, RouterId, Topology};
+use crate::topology::{Link, LinkId, RouterId, Topology};
+
+pub use order::{Fullest, Order, Step, order};
 
 /// The highest metric of OSPF (RFC 2328) and of what [`Topology`] takes.
 pub const MOST_METRIC: u32 = 65_535;
 /// The most that a present metric is multiplied by, so that there is room between two.
 const SCALE: u32 = 1000;
+
+/// What is added to the highest metric where metrics keep their scale, which may be only 1.
+const ABOVE: u32 = 20;
 
 /// How metrics are searched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,12 +40,15 @@ pub struct Search {
     pub passes: usize,
     /// The seed of the random choices.
     pub seed: u64,
+    /// Whether metrics keep their scale, and every change that carries nothing more is reverted, so
+    /// that few metrics change. Otherwise all of them change, to be far apart.
+    pub few: bool,
 }
 
 impl Default for Search {
     /// Returns three passes of 3000 changes each.
     fn default() -> Self {
-        Self { moves: 3000, passes: 3, seed: 1 }
+        Self { moves: 3000, passes: 3, seed: 1, few: false }
     }
 }
 
@@ -143,12 +152,16 @@ pub fn search(
     let present = Routing::present(network, &mut PathCache::new(one.paths), &one.method)?;
     let hints = solve(network, &one)?;
     let (mut best, mut best_total) = (network.topology.clone(), hints.total());
-    let mut topology = apart(&network.topology, search.seed);
+    let mut topology = match search.few {
+        true => network.topology.clone(),
+        false => apart(&network.topology, search.seed),
+    };
+    let above = if search.few { ABOVE } else { 0 };
     let mut entries = demands(network, &joint);
     for pass in 0..search.passes {
         let seed = search.seed.wrapping_add(pass as u64);
         let routed = Network { demands: entries, ..network.clone() };
-        let metrics = search::improve(&topology, &routed, search.moves, seed);
+        let metrics = search::improve(&topology, &routed, (search.moves, seed), above);
         topology = with_metrics(&topology, &metrics);
         let moved = Network { topology: topology.clone(), ..network.clone() };
         let found = solve(&moved, &one)?;
@@ -157,6 +170,9 @@ pub fn search(
         if found.total() > best_total * (1.0 + 1e-6) {
             (best, best_total) = (topology.clone(), found.total());
         }
+    }
+    if search.few {
+        (best, best_total) = fewer(network, &one, best, best_total)?;
     }
     let name = |link: &Link| {
         let name = |router: RouterId| network.topology.routers()[router.index()].name.clone();
@@ -177,6 +193,35 @@ pub fn search(
         ties: search::ties(&best, network),
         links: links.collect(),
     })
+}
+
+/// Reverts changes of metrics in groups of falling size, as long as that carries no less than
+/// `total`. Returns the topology with what it carries.
+fn fewer(
+    network: &Network,
+    config: &plan::Config,
+    mut found: Topology,
+    mut total: f64,
+) -> Result<(Topology, f64), SolveError> {
+    let present = |id: LinkId| network.topology.link(id).metric;
+    let changed = |found: &Topology| -> Vec<LinkId> {
+        let ids = (0..found.links().len() as u32).map(LinkId);
+        ids.filter(|id| found.link(*id).metric != present(*id)).collect()
+    };
+    let mut size = changed(&found).len();
+    while size > 0 {
+        for group in changed(&found).chunks(size) {
+            let mut tried = found.clone();
+            group.iter().for_each(|id| tried.set_metric(*id, present(*id)));
+            let moved = Network { topology: tried.clone(), ..network.clone() };
+            let carried = solve(&moved, config)?.total();
+            if carried >= total * (1.0 - 1e-6) {
+                (found, total) = (tried, total.max(carried));
+            }
+        }
+        size /= 2;
+    }
+    Ok((found, total))
 }
 
 fn solve(network: &Network, config: &plan::Config) -> Result<Routing, SolveError> {

@@ -216,7 +216,8 @@ mod tests {
                     [[exporter]]\naddress = \"192.0.2.2\"\n";
         let exporters = input::exporters("e".as_ref(), text, &file.providers, &topology).unwrap();
         let prefixes = Arc::new(prefixes);
-        Fixed { topology, file, prefixes, next_hops: None, exporters: Some(exporters) }
+        let exporters = Some(exporters);
+        Fixed { topology, file, prefixes, next_hops: None, exporters, reserve: 0.0 }
     }
 
     /// Returns an IPFIX message with a flow of this many octets; times are seconds since 1970.

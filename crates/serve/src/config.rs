@@ -28,6 +28,8 @@ use crate::token::{Credential, Hash};
 const MOST_ADDRESSES: usize = 16;
 /// The most neighbours, which is the most providers of a plan.
 const MOST_NEIGHBOURS: usize = forebay_plan::network::MOST_PROVIDERS;
+/// The largest share of a link's capacity that plans leave free.
+const MOST_RESERVE: f64 = 0.9;
 /// The interval of rounds, in seconds.
 const INTERVAL: std::ops::RangeInclusive<u64> = 1..=86_400;
 
@@ -60,6 +62,7 @@ struct ServeTable {
     /// The file of link loads, read for each round.
     links: Option<PathBuf>,
     capacity: Option<RateValue>,
+    reserve: Option<Spanned<ShareValue>>,
     interval: Option<Spanned<DurationValue>>,
     aggregates: Option<NonZeroUsize>,
     paths: Option<NonZeroUsize>,
@@ -138,6 +141,8 @@ pub struct Files {
     pub exporters: Option<PathBuf>,
     /// The capacity of links for which the topology has none.
     pub capacity: Option<Rate>,
+    /// The share of the capacity of each link inside the network that plans leave free, below 1.
+    pub reserve: f64,
 }
 
 /// What happens to announcements when the service is gone.
@@ -277,6 +282,14 @@ impl File {
             }
         };
         let gain = serve.gain.as_ref().map_or(0.005, |g| g.get_ref().0);
+        let reserve = match &serve.reserve {
+            None => 0.0,
+            Some(share) if share.get_ref().0 <= MOST_RESERVE => share.get_ref().0,
+            Some(share) => {
+                let message = "write at most \"90 %\": plans would have no capacity";
+                return Err(source.error_at(share.span(), "serve.reserve", message));
+            }
+        };
         let release = serve.release.map_or(gain / 5.0, |r| r.0);
         if release >= gain {
             let span = serve.gain.as_ref().map_or(self.serve.span(), Spanned::span);
@@ -329,6 +342,7 @@ impl File {
                 exporters: self.flows.as_ref().map(|flows| at(&flows.get_ref().exporters)),
                 links: serve.links.as_deref().map(at),
                 capacity: serve.capacity.map(|c| c.0),
+                reserve,
             },
             interval,
             aggregates: serve.aggregates.map_or(5000, NonZeroUsize::get),

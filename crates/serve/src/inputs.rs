@@ -12,6 +12,7 @@ use forebay_plan::input::{self, Exporters, LARGEST, ProviderFile, Users};
 use forebay_plan::network::{Demand, Network};
 use forebay_plan::topology::{RouterId, Topology};
 use forebay_plan::vswitch::{self, Map, View};
+use forebay_units::Rate;
 use ipnet::IpNet;
 
 use crate::config::Files;
@@ -29,6 +30,8 @@ pub struct Fixed {
     pub next_hops: Option<BTreeMap<IpAddr, RouterId>>,
     /// The exporters of flow records, if demands are measured from these.
     pub exporters: Option<Exporters>,
+    /// The share of the capacity of each link that plans leave free.
+    pub reserve: f64,
 }
 
 impl Fixed {
@@ -66,7 +69,8 @@ impl Fixed {
             let (file, key) = (path.clone(), String::new());
             return Err(ConfigError { file, line: None, key, message });
         }
-        Ok(Self { topology, file, prefixes: Arc::new(prefixes), next_hops, exporters })
+        let (prefixes, reserve) = (Arc::new(prefixes), files.reserve);
+        Ok(Self { topology, file, prefixes, next_hops, exporters, reserve })
     }
 
     /// Reads demands from a text; errors use `name` for it.
@@ -112,8 +116,13 @@ impl Core {
         demands: Vec<Demand>,
         limit: usize,
     ) -> Self {
+        let mut topology = fixed.topology.clone();
+        if fixed.reserve > 0.0 {
+            let usable = |c: Rate| Rate::from_bps_f64(c.as_bps() as f64 * (1.0 - fixed.reserve));
+            topology.set_capacities(|_, link| link.capacity.map(usable));
+        }
         let network = Network {
-            topology: fixed.topology.clone(),
+            topology,
             providers: fixed.file.providers.clone(),
             demands,
             avoided: BTreeSet::new(),

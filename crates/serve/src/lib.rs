@@ -9,7 +9,7 @@
 //! receives flow records. [`bmp`] receives the routes of routers, and [`learn`] keeps them.
 //!
 //! [`neighbour`] is the other side: the client of a content provider. [`ingress`] is the client at
-//! a router of the ISP, which carries out paths.
+//! a router of the ISP, which carries out paths. [`igp`] carries out metrics.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
@@ -17,10 +17,12 @@
 pub mod bmp;
 mod clock;
 pub mod collect;
+mod command;
 pub mod config;
 pub mod damping;
 pub mod files;
 pub mod http;
+pub mod igp;
 pub mod ingress;
 pub mod inputs;
 pub mod learn;

@@ -293,6 +293,28 @@ pub(crate) struct WeightsArgs {
     /// The seed of the search.
     #[arg(long, value_name = "N", default_value = "1")]
     pub(crate) seed: u64,
+    /// Keep the scale of the metrics, and change as few as possible.
+    #[arg(long)]
+    pub(crate) few: bool,
+    /// Use the metrics of this file, which an earlier --out wrote, instead of a search.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["few", "out"])]
+    pub(crate) metrics: Option<PathBuf>,
+    /// The routers with their daemons, in TOML: show what would change there, and in which order.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) routers: Option<PathBuf>,
+    /// Carry the metrics out at the routers.
+    #[arg(long, requires = "routers")]
+    pub(crate) apply: bool,
+    /// Bring back the metrics that the routers had before the first --apply.
+    #[arg(long, requires = "routers", conflicts_with_all = ["apply", "metrics", "few", "out", "json"])]
+    pub(crate) withdraw: bool,
+    /// Carry metrics out although a link is overloaded between two changes.
+    #[arg(long, requires = "apply")]
+    pub(crate) anyway: bool,
+    /// The traffic that metrics must carry more than the present ones to be carried out, as a share
+    /// of the demand.
+    #[arg(long, value_name = "SHARE", default_value = "0.5%", value_parser = share)]
+    pub(crate) gain: f64,
     /// Write the metrics of all links: .csv with the columns from, to, present, metric.
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,

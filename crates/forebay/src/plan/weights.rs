@@ -1,14 +1,86 @@
 //! `forebay plan weights`: metrics of OSPF or IS-IS in place of the plan's paths.
 
+use std::fmt::Write as _;
+
+use forebay_config::read_text;
+use forebay_plan::input::{self, LARGEST};
+use forebay_plan::network::Network;
 use forebay_plan::plan::{Config, Scope};
-use forebay_plan::weights::{Search, search};
+use forebay_plan::topology::LinkId;
+use forebay_plan::weights::{Report, Search, search};
+use forebay_serve::igp::{self, Made, Session};
+use serde_json::json;
 
 use super::{Failure, Inputs, inputs, method, write, write_json};
 use crate::cli::WeightsArgs;
-use crate::terminal::print_beside;
+use crate::terminal::{interrupt, note, print_beside};
+
+/// Changes that a dry run prints one by one.
+const ROWS: usize = 200;
+
+/// The metrics that links are to have, and why.
+struct Wanted {
+    metrics: Vec<(LinkId, u32)>,
+    reason: String,
+}
 
 pub(super) fn run(args: &WeightsArgs) -> Result<(), Failure> {
     let Inputs { network, .. } = inputs(&args.network)?;
+    let config = args.routers.as_deref().map(igp::config::Config::load).transpose()?;
+    if let (Some(config), true) = (&config, args.withdraw) {
+        let interrupt = interrupt()?;
+        let session = Session { config, network: &network };
+        return igp::withdraw(&session, &|| interrupt.is_raised(), &mut tell).map_err(cause);
+    }
+    let (wanted, report) = match &args.metrics {
+        Some(file) => {
+            let text = read_text(file, LARGEST)?;
+            let metrics = input::metrics(file, &text, &network.topology)?;
+            (Wanted { metrics, reason: format!("as in {}", file.display()) }, None)
+        }
+        None => {
+            let report = find(args, &network)?;
+            print_beside(args.json.as_deref(), &report.to_string())?;
+            if let Some(out) = &args.out {
+                write(out, &report.csv())?;
+            }
+            (wanted(&report, args.gain), Some(report))
+        }
+    };
+    let mut changes = None;
+    if let Some(config) = &config {
+        let session = Session { config, network: &network };
+        let looked = igp::look(&session, &wanted.metrics).map_err(cause)?;
+        if !args.apply || args.json.is_none() {
+            print_beside(args.json.as_deref(), &text(&session, &looked, args.apply))?;
+        }
+        let steps: Vec<String> = looked.order.steps.iter().map(|s| session.words(s)).collect();
+        changes = Some(json!({
+            "changes": steps,
+            "differing": looked.differing,
+            "overloads": looked.order.overloads().len(),
+            "reason": wanted.reason,
+        }));
+        if args.apply {
+            let interrupt = interrupt()?;
+            let how = (wanted.reason.as_str(), args.anyway);
+            igp::apply(&session, &looked, how, &|| interrupt.is_raised(), &mut tell)
+                .map_err(cause)?;
+        }
+    }
+    match &args.json {
+        None => Ok(()),
+        Some(json) => {
+            let mut value = report.map_or(Ok(json!({ "version": 1 })), serde_json::to_value)?;
+            if let Some(changes) = changes {
+                value["routers"] = changes;
+            }
+            write_json(json, &value)
+        }
+    }
+}
+
+fn find(args: &WeightsArgs, network: &Network) -> Result<Report, Failure> {
     let limit = args.network.aggregates.get();
     let flows = network.demands.len();
     // Metrics change the paths to all routers, so that the network cannot be reduced.
@@ -25,14 +97,104 @@ pub(super) fn run(args: &WeightsArgs) -> Result<(), Failure> {
         sub_flows: None,
         paths: args.network.paths,
     };
-    let wanted = Search { moves: args.moves.get(), passes: args.passes.get(), seed: args.seed };
-    let report = search(&network, &config, &wanted)?;
-    print_beside(args.json.as_deref(), &report.to_string())?;
-    if let Some(out) = &args.out {
-        write(out, &report.csv())?;
+    let (moves, passes) = (args.moves.get(), args.passes.get());
+    let wanted = Search { moves, passes, seed: args.seed, few: args.few };
+    Ok(search(network, &config, &wanted)?)
+}
+
+/// Returns the metrics of a report that are worth a change: those that are found if they carry more
+/// by `gain` of the demand, and the present ones otherwise.
+fn wanted(report: &Report, gain: f64) -> Wanted {
+    let more = report.metrics - report.hints;
+    let is_worth = more > 0.0 && more >= gain * report.demand;
+    let links = report.links.iter().zip(0..);
+    let metrics =
+        links.map(|(link, id)| (LinkId(id), if is_worth { link.metric } else { link.present }));
+    let rate = |bps: f64| format!("{:.3} Mbit/s", bps / 1e6);
+    let reason = match is_worth {
+        true => format!(
+            "with hints it carries {} instead of {}",
+            rate(report.metrics),
+            rate(report.hints)
+        ),
+        false => format!(
+            "the metrics found carry {} more than the present ones, which is less than --gain",
+            rate(more.max(0.0))
+        ),
+    };
+    Wanted { metrics: metrics.collect(), reason }
+}
+
+/// Describes what would change at the routers.
+fn text(session: &Session<'_>, looked: &igp::Looked, apply: bool) -> String {
+    let order = &looked.order;
+    let mut text = String::new();
+    for line in looked.differing.iter().take(ROWS) {
+        let _ = writeln!(text, "note: {line}");
     }
-    match &args.json {
-        Some(json) => write_json(json, &report),
-        None => Ok(()),
+    let _ = writeln!(text, "now: {}", session.fullest(&order.before));
+    let would = if apply { "will set" } else { "would set" };
+    for step in order.steps.iter().take(ROWS) {
+        let _ = writeln!(text, "{would} {}", session.words(step));
+    }
+    for hidden in [looked.differing.len(), order.steps.len()] {
+        if let Some(more @ 1..) = hidden.checked_sub(ROWS) {
+            let _ = writeln!(text, "and {more} more");
+        }
+    }
+    let changes = order.steps.len();
+    let overloads = order.overloads().len();
+    if overloads > 0 {
+        let _ = writeln!(
+            text,
+            "{overloads} of {changes} changes overload a link until the last is made: --few may \
+             avoid that"
+        );
+    }
+    if !apply {
+        let _ =
+            writeln!(text, "{changes} changes. Nothing was changed; `--apply` carries them out.");
+    }
+    text
+}
+
+fn tell(made: Made) {
+    note(&format!("{} of {}: set {}", made.number, made.of, made.text));
+}
+
+/// Returns the failure of the command, whose status says whether the user's files are wrong.
+fn cause(error: igp::Error) -> Failure {
+    match error {
+        igp::Error::Config(e) => e.into(),
+        other => other.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use forebay_plan::weights::Change;
+
+    use super::*;
+
+    #[test]
+    fn metrics_that_carry_hardly_more_change_nothing() {
+        let link = |metric| Change { from: "a".into(), to: "b".into(), present: 1, metric };
+        let report = Report {
+            version: 1,
+            network: String::new(),
+            demand: 100e6,
+            present: 50e6,
+            hints: 80e6,
+            metrics: 81e6,
+            joint: 90e6,
+            ties: 0,
+            links: vec![link(7)],
+        };
+        assert_eq!(wanted(&report, 0.01).metrics, [(LinkId(0), 7)]);
+        let stay = wanted(&report, 0.011);
+        assert_eq!(stay.metrics, [(LinkId(0), 1)]);
+        assert!(stay.reason.contains("1.000 Mbit/s more"), "{}", stay.reason);
+        let same = wanted(&Report { metrics: 80e6, ..report }, 0.0);
+        assert_eq!(same.metrics, [(LinkId(0), 1)]);
     }
 }

@@ -179,7 +179,7 @@ pub fn demands_csv(
 }
 
 /// Splits a line of CSV into fields (RFC 4180, section 2); a field cannot span lines.
-fn fields(line: &str) -> Option<Vec<String>> {
+pub(super) fn fields(line: &str) -> Option<Vec<String>> {
     let mut fields = Vec::new();
     let mut rest = line;
     loop {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::MOST_METRIC;
+use super::order::Fullest;
 use crate::network::Network;
 use crate::paths::{Entering, Tree, UNREACHABLE};
 use crate::synthetic::Draw;
@@ -43,7 +44,7 @@ struct Target {
     load: Vec<(LinkId, f64)>,
 }
 
-struct State {
+pub(super) struct State {
     topology: Topology,
     entering: Entering,
     capacities: Vec<f64>,
@@ -52,7 +53,7 @@ struct State {
 }
 
 impl State {
-    fn new(topology: &Topology, network: &Network) -> Self {
+    pub(super) fn new(topology: &Topology, network: &Network) -> Self {
         let known: Vec<f64> =
             topology.links().iter().filter_map(|l| l.capacity.map(|c| c.as_bps() as f64)).collect();
         let unit = (known.iter().sum::<f64>() / known.len().max(1) as f64).max(1.0);
@@ -90,7 +91,25 @@ impl State {
         state
     }
 
-    fn cost(&self) -> f64 {
+    /// Returns the metric of a link.
+    pub(super) fn metric(&self, link: LinkId) -> u32 {
+        self.topology.link(link).metric
+    }
+
+    /// Returns the link with the highest load relative to its capacity.
+    pub(super) fn fullest(&self) -> Fullest {
+        let loads = self.load.iter().zip(&self.capacities).map(|(load, capacity)| {
+            // A link without capacity drops all its traffic.
+            if *load > 0.0 { load / capacity } else { 0.0 }
+        });
+        let most = loads.zip(0..).max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1)));
+        match most {
+            Some((load, link)) if load > 0.0 => Fullest { link: Some(LinkId(link)), load },
+            _ => Fullest { link: None, load: 0.0 },
+        }
+    }
+
+    pub(super) fn cost(&self) -> f64 {
         // A link without a capacity costs as one that is hardly used.
         let one = |(load, capacity): (&f64, &f64)| match capacity.is_finite() {
             true => cost(*load, *capacity),
@@ -115,7 +134,7 @@ impl State {
     }
 
     /// Sets a metric, and returns what has to be put back to undo it.
-    fn set(&mut self, link: LinkId, metric: u32) -> Undo {
+    pub(super) fn set(&mut self, link: LinkId, metric: u32) -> Undo {
         let affected = self.affected(link, metric);
         let old = self.topology.link(link).metric;
         self.topology.set_metric(link, metric);
@@ -130,7 +149,7 @@ impl State {
         Undo { link, metric: old, targets }
     }
 
-    fn undo(&mut self, undo: Undo) {
+    pub(super) fn undo(&mut self, undo: Undo) {
         self.topology.set_metric(undo.link, undo.metric);
         for (at, old) in undo.targets {
             self.replace(at, old);
@@ -152,7 +171,7 @@ impl State {
 
 type Paths = (Tree, Vec<(LinkId, f64)>);
 
-struct Undo {
+pub(super) struct Undo {
     link: LinkId,
     metric: u32,
     targets: Vec<(usize, Paths)>,
@@ -172,12 +191,18 @@ fn loads(topology: &Topology, tree: &Tree, sources: &[(RouterId, f64)]) -> Vec<(
 }
 
 /// Returns metrics with which the demands of `network` cost less on the shortest paths of
-/// `topology`, after this number of `moves`.
-pub(super) fn improve(topology: &Topology, network: &Network, moves: usize, seed: u64) -> Vec<u32> {
+/// `topology`, after some moves with this seed. Metrics are at most twice the highest present one
+/// with `above` added.
+pub(super) fn improve(
+    topology: &Topology,
+    network: &Network,
+    (moves, seed): (usize, u64),
+    above: u32,
+) -> Vec<u32> {
     let mut state = State::new(topology, network);
     let mut draw = Draw::new(seed);
     let links = topology.links().len();
-    let most = topology.links().iter().map(|l| l.metric).max().unwrap_or(1);
+    let most = topology.links().iter().map(|l| l.metric).max().unwrap_or(1).saturating_add(above);
     let range = most.saturating_mul(2).min(MOST_METRIC);
     let mut present = state.cost();
     if links == 0 || state.targets.is_empty() {

@@ -18,7 +18,7 @@ fn config() -> plan::Config {
 
 /// Users at C and D send 100 Mbit/s each from A. All links have 100 Mbit/s. The shortest paths to
 /// both lead through B; D is also reached by the longer A, E, F, D.
-fn fork() -> Network {
+pub(super) fn fork() -> Network {
     let names = ["A", "B", "C", "D", "E", "F"];
     let routers = names.map(|n| Router { name: n.to_owned(), serves: true }).to_vec();
     let link = |from: u32, to: u32| Link {
@@ -70,11 +70,20 @@ fn metrics_carry_all_where_they_can() {
 }
 
 #[test]
+fn few_changes_keep_the_other_metrics() {
+    let few = Search { few: true, ..Search::default() };
+    let report = search(&fork(), &config(), &few).unwrap();
+    assert!((report.share() - 1.0).abs() < 1e-6, "{report:?}");
+    let changed: Vec<_> = report.links.iter().filter(|l| l.metric != l.present).collect();
+    assert_eq!(changed.len(), 1, "one change is enough: {changed:?}");
+}
+
+#[test]
 fn equal_paths_are_counted() {
     let mut network = fork();
     assert_eq!(search::ties(&network.topology, &network), 0);
     // A, B, D becomes as long as A, E, F, D.
-    network.topology.set_metric(crate::topology::LinkId(2), 2);
+    network.topology.set_metric(LinkId(2), 2);
     assert_eq!(search::ties(&network.topology, &network), 1);
 }
 
@@ -100,10 +109,23 @@ proptest! {
         let set_up = SetUp { providers: 4, ..SetUp::default() };
         let network = set_up.network(plane(8, 1.6, &mut draw), &mut draw);
         let most = plan::Config { method: Method::Most, paths: NonZeroUsize::new(200).unwrap(), ..config() };
-        let quick = Search { moves: 200, passes: 2, seed };
+        let quick = Search { moves: 200, passes: 2, seed, few: false };
         let report = search(&network, &most, &quick).unwrap();
         prop_assert!(report.hints <= report.metrics);
         prop_assert!(report.metrics <= report.joint * (1.0 + 1e-6), "{report:?}");
-        prop_assert_eq!(search(&network, &most, &quick).unwrap(), report, "it is repeatable");
+        prop_assert_eq!(search(&network, &most, &quick).unwrap(), report.clone(), "it is repeatable");
+        // With few changes none of them is in vain, and each is undone by an order to the present.
+        let few = search(&network, &most, &Search { few: true, ..quick }).unwrap();
+        prop_assert!(few.hints <= few.metrics * (1.0 + 1e-6), "{few:?}");
+        prop_assert!(few.metrics <= few.joint * (1.0 + 1e-6), "{few:?}");
+        let links = few.links.iter().zip(0..).map(|(l, id)| (LinkId(id), l.metric));
+        let wanted: Vec<_> = links.collect();
+        let changes = few.links.iter().filter(|l| l.metric != l.present).count();
+        let steps = order(&network, &wanted).steps;
+        prop_assert_eq!(steps.len(), changes);
+        let mut links: Vec<_> = steps.iter().map(|s| s.link.0).collect();
+        links.sort_unstable();
+        links.dedup();
+        prop_assert_eq!(links.len(), changes, "each changes once");
     }
 }

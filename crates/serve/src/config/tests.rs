@@ -28,6 +28,9 @@ fn defaults_apply_and_paths_are_relative_to_the_file() {
     assert_eq!(links.as_deref(), Some(Path::new("dir/l.json")));
     assert_eq!((config.interval, config.damping.half_life), (Duration::from_secs(300), 300_000));
     assert_eq!((config.hints.gain, config.hints.release), (0.005, 0.001));
+    assert_eq!(config.files.reserve, 0.0);
+    let reserve = parse(&format!("{SERVE}reserve = \"20 %\"\n{}", operator()));
+    assert_eq!(reserve.unwrap().files.reserve, 0.2);
     let announce = config.announce.as_ref().unwrap();
     assert_eq!((announce.on_exit, announce.on_death), (After::Keep, After::Withdraw));
     assert_eq!(
@@ -122,6 +125,10 @@ fn errors_name_line_and_key() {
         (
             format!("{SERVE}interval = \"0 s\"\n{operator}"),
             "7: serve.interval: write a time from 1 s",
+        ),
+        (
+            format!("{SERVE}reserve = \"95 %\"\n{operator}"),
+            "7: serve.reserve: write at most \"90 %\"",
         ),
         (
             format!("{SERVE}release = \"5 %\"\ngain = \"5 %\"\n{operator}"),

@@ -5,22 +5,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
-use std::io::{self, Read, Write};
+use std::io;
 use std::net::Ipv6Addr;
-use std::process::{Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Duration;
 
 use ipnet::IpNet;
 use serde_json::Value;
 
 use super::change::{Action, Change, Key, State, Target, breaks, joined, makes};
 use super::config::Config;
+use crate::command::{Finished, run};
 
 /// The time after which a command that has not ended counts as failed.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// The interval at which a command is checked for its end.
-const POLL: Duration = Duration::from_millis(1);
 /// The largest output of a command in bytes: 100 000 routes.
 const LARGEST: u64 = 200_000_000;
 /// The longest part of an error that is shown.
@@ -212,39 +210,8 @@ impl Linux {
         };
         let mut command = Command::new(program);
         command.args(first).args(arguments);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // The command must not finish after the supervisor has removed the routes.
-        let mut child = forebay_guard::bind(&mut command).spawn().map_err(fail)?;
-        let (stdin, stdout, stderr) =
-            (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        let (status, output, errors) = thread::scope(|scope| {
-            scope.spawn(move || {
-                // A command that ends early closes its input, and its status says why.
-                let _ = stdin.map(|mut stdin| stdin.write_all(input.as_bytes()));
-            });
-            let output = scope.spawn(move || whole(stdout));
-            let errors = scope.spawn(move || whole(stderr));
-            let end = Instant::now() + TIMEOUT;
-            let status = loop {
-                match child.try_wait() {
-                    Ok(None) if Instant::now() >= end => {
-                        let _ = child.kill();
-                        let _ = child.wait();
-                        break Err(io::ErrorKind::TimedOut.into());
-                    }
-                    Ok(None) => thread::sleep(POLL),
-                    Ok(Some(status)) => break Ok(status),
-                    Err(e) => break Err(e),
-                }
-            };
-            let gone = || io::Error::other("a thread has panicked");
-            let output = output.join().map_err(|_| gone()).and_then(|read| read);
-            let errors = errors.join().map_err(|_| gone()).and_then(|read| read);
-            (status, output, errors)
-        });
-        let (status, output, errors) =
-            (status.map_err(fail)?, output.map_err(fail)?, errors.map_err(fail)?);
-        let errors = String::from_utf8_lossy(&errors);
+        let finished = run(&mut command, input, TIMEOUT, LARGEST).map_err(fail)?;
+        let Finished { status, output, errors } = finished;
         let failed = failures(&errors);
         if !status.success() && failed.is_empty() {
             let message = errors.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -253,14 +220,6 @@ impl Linux {
         }
         Ok(Ran { output, failed })
     }
-}
-
-fn whole(from: Option<impl Read>) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    if let Some(from) = from {
-        from.take(LARGEST).read_to_end(&mut bytes)?;
-    }
-    Ok(bytes)
 }
 
 /// Returns the route that a change changes.

@@ -207,6 +207,20 @@ fn demand_over_a_full_link_is_estimated() {
 }
 
 #[test]
+fn a_plan_leaves_the_reserve_of_each_link_free() {
+    let mut setup = Setup::new("reserve");
+    let config = setup.dir.join("c.toml");
+    let text = std::fs::read_to_string(&config).unwrap();
+    std::fs::write(&config, text.replacen("[operator]", "reserve = \"60 %\"\n[operator]", 1))
+        .unwrap();
+    setup.again();
+    // Each of the three links counts as one of 40 Mbit/s, so that 80 of video and 20 of games fit.
+    let done = setup.round(NOW).unwrap();
+    assert!((done.before - 40e6).abs() < 1e3, "{done:?}");
+    assert!(done.after > done.before && done.after <= 100e6 + 1e3, "{done:?}");
+}
+
+#[test]
 fn hints_do_not_name_avoided_inputs() {
     let mut setup = Setup::new("avoid");
     std::fs::write(

@@ -1,0 +1,213 @@
+//! The configuration of the routers whose metrics are changed: a TOML file. Relative paths start
+//! at its directory.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use forebay_config::{ConfigError, DurationValue, Source, Spanned};
+use serde::Deserialize;
+
+/// The most routers, which is the most of a network.
+const MOST_ROUTERS: usize = forebay_plan::topology::MOST_ROUTERS;
+/// The most links of a router.
+const MOST_LINKS: usize = 4096;
+/// The longest time after a change, in milliseconds.
+const MOST_SETTLE: u64 = 600_000;
+/// The longest name of an interface: `IFNAMSIZ` of Linux without the last octet.
+const LONGEST: usize = 15;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    journal: PathBuf,
+    settle: Option<Spanned<DurationValue>>,
+    router: Vec<Spanned<RouterTable>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RouterTable {
+    name: Spanned<String>,
+    vtysh: Option<Spanned<Vec<String>>>,
+    #[serde(default)]
+    quoted: bool,
+    #[serde(default)]
+    ospf6: bool,
+    link: Vec<Spanned<LinkTable>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LinkTable {
+    to: Spanned<String>,
+    interface: Spanned<String>,
+}
+
+/// A router with its daemon.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Router {
+    /// The command line of vtysh at the router.
+    pub vtysh: Vec<String>,
+    /// Whether arguments are quoted for a shell, as `ssh` needs it.
+    pub quoted: bool,
+    /// Whether the router speaks OSPFv3 too, whose metrics are the same then.
+    pub ospf6: bool,
+    /// The interface towards each neighbour, by its name in the topology.
+    pub interfaces: BTreeMap<String, String>,
+}
+
+/// The whole configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// The file of the configuration, for errors.
+    pub file: PathBuf,
+    /// The record of the metrics before the first change.
+    pub journal: PathBuf,
+    /// The time after a change in which all routers learn of it.
+    pub settle: Duration,
+    /// The routers, by their names in the topology.
+    pub routers: BTreeMap<String, Router>,
+}
+
+impl Config {
+    /// Reads the configuration file at `path`.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or a value is invalid.
+    pub fn load(path: &Path) -> Result<Self, ConfigError> {
+        let (file, source) = forebay_config::load::<File>(path)?;
+        file.check(&source, path)
+    }
+}
+
+impl File {
+    fn check(self, source: &Source, path: &Path) -> Result<Config, ConfigError> {
+        let settle = match &self.settle {
+            None => 2000,
+            Some(value) => {
+                let time = value.get_ref().0.0 / 1_000_000;
+                if time > MOST_SETTLE {
+                    let message = "write at most \"10 min\"";
+                    return Err(source.error_at(value.span(), "settle", message));
+                }
+                time
+            }
+        };
+        let mut routers = BTreeMap::new();
+        for table in &self.router {
+            let (span, table) = (table.span(), table.get_ref());
+            if routers.len() == MOST_ROUTERS {
+                let message = format!("is beyond the limit of {MOST_ROUTERS} routers");
+                return Err(source.error_at(span, "router", message));
+            }
+            let vtysh = match &table.vtysh {
+                None => vec!["vtysh".to_owned()],
+                Some(words) if words.get_ref().first().is_some_and(|word| !word.is_empty()) => {
+                    words.get_ref().clone()
+                }
+                Some(words) => {
+                    let message = "write a command, as in [\"ssh\", \"rome\", \"vtysh\"]";
+                    return Err(source.error_at(words.span(), "router.vtysh", message));
+                }
+            };
+            let router = Router {
+                vtysh,
+                quoted: table.quoted,
+                ospf6: table.ospf6,
+                interfaces: interfaces(source, &table.link)?,
+            };
+            let name = &table.name;
+            if routers.insert(name.get_ref().clone(), router).is_some() {
+                return Err(source.error_at(name.span(), "router.name", "occurs twice"));
+            }
+        }
+        Ok(Config {
+            file: path.to_owned(),
+            journal: path.parent().unwrap_or("".as_ref()).join(&self.journal),
+            settle: Duration::from_millis(settle),
+            routers,
+        })
+    }
+}
+
+/// Returns the interface towards each neighbour. Each neighbour and each interface occurs once.
+fn interfaces(
+    source: &Source,
+    links: &[Spanned<LinkTable>],
+) -> Result<BTreeMap<String, String>, ConfigError> {
+    let mut interfaces: BTreeMap<String, String> = BTreeMap::new();
+    for link in links {
+        let LinkTable { to, interface } = link.get_ref();
+        if interfaces.len() == MOST_LINKS {
+            let message = format!("is beyond the limit of {MOST_LINKS} links of a router");
+            return Err(source.error_at(link.span(), "router.link", message));
+        }
+        let name = interface.get_ref();
+        // The name becomes part of a command line.
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "._:/-@".contains(c);
+        if name.is_empty() || name.len() > LONGEST || !name.chars().all(is_plain) {
+            let message = format!("{name:?} is no name of an interface");
+            return Err(source.error_at(interface.span(), "router.link.interface", message));
+        }
+        if interfaces.values().any(|other| other == name) {
+            let message = "occurs twice at this router";
+            return Err(source.error_at(interface.span(), "router.link.interface", message));
+        }
+        if interfaces.insert(to.get_ref().clone(), name.clone()).is_some() {
+            let message = "occurs twice at this router: parallel links must be one link here";
+            return Err(source.error_at(to.span(), "router.link.to", message));
+        }
+    }
+    Ok(interfaces)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const START: &str = "journal = \"j\"\n";
+    const ROUTER: &str =
+        "[[router]]\nname = \"Rome\"\nlink = [{ to = \"Milan\", interface = \"eth0\" }]\n";
+
+    fn parse(text: &str) -> Result<Config, String> {
+        let path = Path::new("dir/r.toml");
+        let (file, source) =
+            forebay_config::parse::<File>(path, text).map_err(|e| e.to_string())?;
+        file.check(&source, path).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn defaults_apply() {
+        let config = parse(&format!("{START}{ROUTER}")).unwrap();
+        assert_eq!((config.settle.as_millis(), config.journal), (2000, "dir/j".into()));
+        let rome = &config.routers["Rome"];
+        assert_eq!((rome.vtysh.as_slice(), rome.quoted), (&["vtysh".to_owned()][..], false));
+        assert_eq!((rome.interfaces["Milan"].as_str(), rome.ospf6), ("eth0", false));
+    }
+
+    #[test]
+    fn errors_name_line_and_key() {
+        let link = |to: &str, interface: &str| {
+            let links = format!(
+                "[{{ to = \"Milan\", interface = \"eth0\" }}, {{ to = \"{to}\", interface = \"{interface}\" }}]"
+            );
+            format!("{START}[[router]]\nname = \"Rome\"\nlink = {links}\n")
+        };
+        for (text, expected) in [
+            (format!("{START}settle = \"11 min\"\n{ROUTER}"), "2: settle: write at most"),
+            (format!("{START}{ROUTER}{ROUTER}"), "6: router.name: occurs twice"),
+            (format!("{START}{ROUTER}vtysh = []\n"), "5: router.vtysh: write a command"),
+            (link("Oslo", "eth0"), "4: router.link.interface: occurs twice"),
+            (link("Milan", "eth1"), "4: router.link.to: occurs twice"),
+            (link("Oslo", "eth1; reload"), "4: router.link.interface: \"eth1; reload\" is no"),
+            (link("Oslo", "eth-with-a-long-name"), "4: router.link.interface: "),
+        ] {
+            let error = parse(&text).unwrap_err();
+            assert!(
+                error.starts_with(&format!("dir/r.toml:{expected}")),
+                "{error}, not {expected}"
+            );
+        }
+    }
+}

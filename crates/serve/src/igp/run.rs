@@ -1,0 +1,396 @@
+//! Compares the routers' metrics with the wanted ones, and changes them one at a time.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use forebay_config::ConfigError;
+use forebay_plan::network::Network;
+use forebay_plan::topology::{LinkId, Topology};
+use forebay_plan::weights::{Fullest, Order, Step, order};
+
+use super::config::{Config, Router};
+use super::frr::{Frr, FrrError, Metric, Metrics, Wanted};
+use super::journal::Journal;
+use crate::lock::Lock;
+
+/// The time that a start waits for another process that ends.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// The interval at which a stop is noticed.
+const POLL: Duration = Duration::from_millis(50);
+
+/// Why metrics cannot be carried out.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file is invalid.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The configuration does not fit the topology.
+    #[error("{file}: {message}", file = .0.display(), message = .1)]
+    Unfit(PathBuf, String),
+    /// A router's metrics cannot be read or changed.
+    #[error("{0}: {1}")]
+    Router(String, FrrError),
+    /// A router has another metric than the one that was set.
+    #[error("{router}: {interface} has {found} instead of {wanted} after the change")]
+    NotTaken {
+        /// The name of the router.
+        router: String,
+        /// The name of its interface.
+        interface: String,
+        /// What the router says.
+        found: String,
+        /// What was set.
+        wanted: String,
+    },
+    /// A step would overload a link.
+    #[error(
+        "after {step} the link {link} would have {load:.0} % of its capacity, more than before the first change \
+         and after the last: use --anyway to do it nevertheless"
+    )]
+    Overload {
+        /// The change in words.
+        step: String,
+        /// Both ends of the link.
+        link: String,
+        /// The offered load in percent.
+        load: f64,
+    },
+    /// Another process changes the same metrics.
+    #[error("{0} is in use by another running forebay process: stop that first")]
+    InUse(PathBuf),
+    /// The journal cannot be written.
+    #[error("cannot write {0}: {1}")]
+    Journal(PathBuf, io::Error),
+    /// The operator stopped the command.
+    #[error(
+        "stopped after {0} of {1} changes: --apply goes on, --withdraw brings the earlier back"
+    )]
+    Stopped(usize, usize),
+}
+
+/// What the routers have, and what would change.
+#[derive(Debug)]
+pub struct Looked {
+    /// The changes, in their order, with the loads of links.
+    pub order: Order,
+    /// Links whose metric at the router differs from that of the topology, in words. The order
+    /// starts from the router's.
+    pub differing: Vec<String>,
+    present: BTreeMap<LinkId, Metrics>,
+}
+
+/// A change that was made.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Made {
+    /// The change in words, with its reason.
+    pub text: String,
+    /// Its number, from 1.
+    pub number: usize,
+    /// The number of all changes.
+    pub of: usize,
+}
+
+/// The parts that all functions need.
+#[derive(Clone, Copy, Debug)]
+pub struct Session<'a> {
+    /// The routers with their interfaces.
+    pub config: &'a Config,
+    /// The topology, and the traffic by which changes are ordered.
+    pub network: &'a Network,
+}
+
+impl Session<'_> {
+    fn topology(&self) -> &Topology {
+        &self.network.topology
+    }
+
+    fn names(&self, link: LinkId) -> (&str, &str) {
+        let link = self.topology().link(link);
+        let name = |router: forebay_plan::topology::RouterId| {
+            self.topology().routers()[router.index()].name.as_str()
+        };
+        (name(link.from), name(link.to))
+    }
+
+    /// Returns the router and the interface of a link, if the configuration has it.
+    fn find(&self, link: LinkId) -> Option<(&Router, &str)> {
+        let (from, to) = self.names(link);
+        let router = self.config.routers.get(from)?;
+        Some((router, router.interfaces.get(to)?))
+    }
+
+    /// Describes a step with the loads that it leads to.
+    pub fn words(&self, step: &Step) -> String {
+        let (from, to) = self.names(step.link);
+        let interface = self.find(step.link).map_or("?", |found| found.1);
+        let Step { from: old, to: new, .. } = step;
+        format!("{from} to {to} ({interface}): {old} to {new}; {}", self.fullest(&step.fullest))
+    }
+
+    /// Describes the fullest link.
+    pub fn fullest(&self, fullest: &Fullest) -> String {
+        match fullest.link {
+            None => "no link with a capacity has traffic".to_owned(),
+            Some(link) => {
+                let (from, to) = self.names(link);
+                format!("the fullest link has {:.0} % ({from} - {to})", fullest.load * 100.0)
+            }
+        }
+    }
+
+    /// Reads the metrics of all links that the configuration has.
+    fn read(&self) -> Result<BTreeMap<LinkId, Metrics>, Error> {
+        let mut by_router: BTreeMap<&str, BTreeMap<String, Metrics>> = BTreeMap::new();
+        for (name, router) in &self.config.routers {
+            let read = Frr::new(router).read();
+            by_router.insert(name, read.map_err(|e| Error::Router(name.clone(), e))?);
+        }
+        let links = (0..self.topology().links().len() as u32).map(LinkId);
+        let mut present = BTreeMap::new();
+        for link in links {
+            let Some((router, interface)) = self.find(link) else { continue };
+            let (from, to) = self.names(link);
+            let metrics = by_router.get(from).and_then(|all| all.get(interface)).copied();
+            let metrics = metrics.unwrap_or_default();
+            let lacks = match (metrics.v2, metrics.v3) {
+                (None, _) => "OSPF",
+                (_, None) if router.ospf6 => "OSPFv3",
+                _ => {
+                    present.insert(link, metrics);
+                    continue;
+                }
+            };
+            let message = format!("{interface} of {from}, to {to}, has no {lacks} at the router");
+            return Err(Error::Unfit(self.config.file.clone(), message));
+        }
+        Ok(present)
+    }
+
+    /// Checks that the configuration has no router or link that the topology lacks.
+    fn check(&self) -> Result<(), Error> {
+        let routers = self.topology().by_name();
+        let unfit = |message: String| Err(Error::Unfit(self.config.file.clone(), message));
+        for (name, router) in &self.config.routers {
+            let Some(from) = routers.get(name.as_str()) else {
+                return unfit(format!("the topology has no router {name:?}"));
+            };
+            for to in router.interfaces.keys() {
+                let is =
+                    |id: &LinkId| routers.get(to.as_str()) == Some(&self.topology().link(*id).to);
+                match self.topology().leaving(*from).iter().filter(|id| is(id)).count() {
+                    1 => {}
+                    0 => return unfit(format!("the topology has no link from {name} to {to}")),
+                    _ => {
+                        return unfit(format!(
+                            "the topology has several links from {name} to {to}: make them one"
+                        ));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Reads the routers' metrics, and returns what would change to `wanted`; changes nothing.
+///
+/// # Errors
+/// If the configuration lacks a link that changes or does not fit the topology, or a router does
+/// not answer.
+pub fn look(session: &Session<'_>, wanted: &[(LinkId, u32)]) -> Result<Looked, Error> {
+    session.check()?;
+    let present = session.read()?;
+    let mut network = session.network.clone();
+    let mut differing = Vec::new();
+    for (link, metrics) in &present {
+        let old = network.topology.link(*link).metric;
+        let Some(Metric { value, .. }) = metrics.v2 else { continue };
+        let (from, to) = session.names(*link);
+        if let Some(Metric { value: v3, .. }) = metrics.v3.filter(|v3| v3.value != value) {
+            differing.push(format!("{from} to {to} has {value} in OSPFv2, and {v3} in OSPFv3"));
+        }
+        if value != old {
+            differing.push(format!("{from} to {to} has {value}, and {old} in the topology"));
+            network.topology.set_metric(*link, value);
+        }
+    }
+    let order = order(&network, wanted);
+    let missing = order.steps.iter().find(|step| session.find(step.link).is_none());
+    if let Some(step) = missing {
+        let (from, to) = session.names(step.link);
+        let message = format!("the link from {from} to {to} changes, and has no interface here");
+        return Err(Error::Unfit(session.config.file.clone(), message));
+    }
+    Ok(Looked { order, differing, present })
+}
+
+/// Makes the changes of `looked`, one at a time, with the time to settle between them. `tell` gets
+/// each, for the `reason`. With `anyway`, a link may be overloaded in between.
+///
+/// # Errors
+/// If a link would be overloaded, or a change fails: the rest is not made then.
+pub fn apply(
+    session: &Session<'_>,
+    looked: &Looked,
+    (reason, anyway): (&str, bool),
+    stopped: &dyn Fn() -> bool,
+    tell: &mut dyn FnMut(Made),
+) -> Result<(), Error> {
+    if let (Some(step), false) = (looked.order.overloads().first(), anyway) {
+        let link = step.fullest.link.map_or(("?", "?"), |link| session.names(link));
+        return Err(Error::Overload {
+            step: session.words(step),
+            link: format!("{} - {}", link.0, link.1),
+            load: step.fullest.load * 100.0,
+        });
+    }
+    let _lock = lock(session)?;
+    let mut journal = Journal::read(&session.config.journal)?;
+    let of = looked.order.steps.len();
+    for (step, number) in looked.order.steps.iter().zip(1..) {
+        if stopped() {
+            return Err(Error::Stopped(number - 1, of));
+        }
+        let Some((router, interface)) = session.find(step.link) else { continue };
+        let name = session.names(step.link).0;
+        let present = looked.present.get(&step.link).copied().unwrap_or_default();
+        journal
+            .note(name, interface, present)
+            .map_err(|e| Error::Journal(session.config.journal.clone(), e))?;
+        let v3 = router.ospf6.then_some(Wanted::Metric(step.to));
+        set(name, router, interface, Wanted::Metric(step.to), v3)?;
+        tell(Made { text: format!("{}; {reason}", session.words(step)), number, of });
+        if number < of {
+            settle(session.config.settle, stopped);
+        }
+    }
+    Ok(())
+}
+
+/// Brings back the metrics that routers had before the first change, in a safe order. A router that
+/// the configuration lacks now is an error.
+///
+/// # Errors
+/// If a change fails: the rest is not made then, and can be tried again.
+pub fn withdraw(
+    session: &Session<'_>,
+    stopped: &dyn Fn() -> bool,
+    tell: &mut dyn FnMut(Made),
+) -> Result<(), Error> {
+    let _lock = lock(session)?;
+    let mut journal = Journal::read(&session.config.journal)?;
+    let links = (0..session.topology().links().len() as u32).map(LinkId);
+    let mut earlier: BTreeMap<LinkId, Metrics> = BTreeMap::new();
+    for link in links {
+        if let Some((_, interface)) = session.find(link) {
+            let key = (session.names(link).0.to_owned(), interface.to_owned());
+            earlier.extend(journal.earlier().get(&key).map(|metrics| (link, *metrics)));
+        }
+    }
+    if earlier.len() < journal.earlier().len() {
+        let message = format!(
+            "lacks some of the {} interfaces that {} has",
+            journal.earlier().len(),
+            session.config.journal.display()
+        );
+        return Err(Error::Unfit(session.config.file.clone(), message));
+    }
+    let wanted: Vec<(LinkId, u32)> =
+        earlier.iter().filter_map(|(link, m)| Some((*link, m.v2?.value))).collect();
+    let steps = look(session, &wanted)?.order.steps;
+    // Links that have the metric already may have it in their configuration only since then.
+    let moved: Vec<LinkId> = steps.iter().map(|step| step.link).collect();
+    let same = earlier.keys().filter(|link| !moved.contains(link)).map(|link| (*link, None));
+    let all: Vec<(LinkId, Option<Step>)> =
+        steps.iter().map(|step| (step.link, Some(*step))).chain(same).collect();
+    let of = all.len();
+    for ((link, step), number) in all.into_iter().zip(1..) {
+        if stopped() {
+            return Err(Error::Stopped(number - 1, of));
+        }
+        let (Some((router, interface)), Some(metrics)) = (session.find(link), earlier.get(&link))
+        else {
+            continue;
+        };
+        let name = session.names(link).0;
+        let v2 = before(metrics.v2).unwrap_or(Wanted::Usual);
+        set(name, router, interface, v2, before(metrics.v3))?;
+        journal
+            .forget(name, interface)
+            .map_err(|e| Error::Journal(session.config.journal.clone(), e))?;
+        let text = match &step {
+            Some(step) => session.words(step),
+            None => format!("{name} ({interface}) as it was configured"),
+        };
+        tell(Made { text: format!("{text}; the operator withdraws everything"), number, of });
+        if number < of && step.is_some() {
+            settle(session.config.settle, stopped);
+        }
+    }
+    Ok(())
+}
+
+/// Returns what makes the configuration what it was.
+fn before(metric: Option<Metric>) -> Option<Wanted> {
+    metric.map(|m| if m.configured { Wanted::Metric(m.value) } else { Wanted::Usual })
+}
+
+/// Sets a metric, and reads it again.
+fn set(
+    name: &str,
+    router: &Router,
+    interface: &str,
+    v2: Wanted,
+    v3: Option<Wanted>,
+) -> Result<(), Error> {
+    let frr = Frr::new(router);
+    let fail = |e| Error::Router(name.to_owned(), e);
+    frr.set(interface, v2, v3).map_err(fail)?;
+    let found = frr.read().map_err(fail)?.get(interface).copied().unwrap_or_default();
+    for (wanted, found) in [(Some(v2), found.v2), (v3, found.v3)] {
+        let Some(wanted) = wanted else { continue };
+        let taken = match (wanted, found) {
+            (Wanted::Metric(wanted), Some(found)) => found.value == wanted,
+            (Wanted::Usual, Some(found)) => !found.configured,
+            (_, None) => false,
+        };
+        if !taken {
+            return Err(Error::NotTaken {
+                router: name.to_owned(),
+                interface: interface.to_owned(),
+                found: found.map_or("no metric".to_owned(), |m| m.value.to_string()),
+                wanted: match wanted {
+                    Wanted::Metric(metric) => metric.to_string(),
+                    Wanted::Usual => "its usual metric".to_owned(),
+                },
+            });
+        }
+    }
+    Ok(())
+}
+
+fn lock(session: &Session<'_>) -> Result<Lock, Error> {
+    let path = &session.config.journal;
+    Lock::of(path, PATIENCE).map_err(|e| match e.kind() {
+        io::ErrorKind::WouldBlock => Error::InUse(path.clone()),
+        _ => Error::Journal(path.clone(), e),
+    })
+}
+
+/// Waits until routers have learned of a change, or the command is stopped.
+fn settle(time: Duration, stopped: &dyn Fn() -> bool) {
+    let end = Instant::now() + time;
+    while !stopped() {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return;
+        }
+        thread::sleep(POLL.min(left));
+    }
+}
+
+#[cfg(test)]
+mod tests;
