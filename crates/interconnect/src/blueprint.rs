@@ -166,6 +166,13 @@ impl Blueprint {
         Ok(out)
     }
 
+    /// Whether a router has this address.
+    pub(super) fn is_router(&self, address: IpAddr) -> bool {
+        let has = |end: &&End| end.addresses.iter().any(|a| a.addr() == address);
+        let place = self.wires.iter().flatten().find(has).map(|end| &end.place);
+        place.is_some_and(|place| self.places.get(place) == Some(&Role::Router))
+    }
+
     fn place(&mut self, name: &str, role: Role) -> Result<(), EngineError> {
         let plain = name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
         if name.len() > LONGEST || !plain {
@@ -368,7 +375,10 @@ mod tests {
         let names: Vec<_> = b.places.keys().map(String::as_str).collect();
         assert_eq!(
             names,
-            ["cloud", "core", "east", "metro", "north", "ops", "users", "video", "west"]
+            [
+                "cloud", "core1", "core2", "core3", "core4", "east", "metro", "north", "ops",
+                "users", "video", "west"
+            ]
         );
         assert_eq!(b.sessions.len(), 6);
         assert_eq!((b.asn, b.senders[0].asn, b.senders[1].asn), (64_500, 64_501, 64_502));
@@ -426,7 +436,7 @@ mod tests {
         let error = Blueprint::of(&network).unwrap_err().to_string();
         assert!(error.contains("video at north: `next_hop` and `peer` are not the two"), "{error}");
         let mut network = Network::carried().unwrap();
-        network.providers[1].name = "core".to_owned();
+        network.providers[1].name = "core1".to_owned();
         assert!(
             Blueprint::of(&network).unwrap_err().to_string().contains("is used for two places")
         );

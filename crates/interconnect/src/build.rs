@@ -8,6 +8,7 @@ use std::sync::Arc;
 use forebay_units::Rate;
 
 use super::blueprint::{Blueprint, End, Role, towards};
+use super::segments::Segments;
 use forebay_lab::engine::EngineError;
 use forebay_lab::netns::exec;
 use forebay_lab::netns::namespace::{
@@ -17,7 +18,9 @@ use forebay_lab::netns::run_dir::RunDir;
 
 /// The settings of every namespace. Answers may use another path than requests, and addresses must
 /// be usable at once, since no other host can have them.
-const SYSCTLS: [(&str, &str); 6] = [
+const SYSCTLS: [(&str, &str); 7] = [
+    // A link that is switched off and on again has its addresses.
+    ("ipv6/conf/default/keep_addr_on_down", "1"),
     ("ipv4/conf/all/rp_filter", "0"),
     ("ipv4/conf/default/rp_filter", "0"),
     ("ipv6/conf/all/accept_dad", "0"),
@@ -26,6 +29,16 @@ const SYSCTLS: [(&str, &str); 6] = [
     ("ipv6/conf/default/router_solicitations", "0"),
 ];
 
+/// The settings of routers that spread connections over several paths by their ports too.
+const SPREAD: [(&str, &str); 2] =
+    [("ipv4/fib_multipath_hash_policy", "1"), ("ipv6/fib_multipath_hash_policy", "1")];
+/// The settings with which all interfaces take packets with segments.
+const SEGMENTS: [(&str, &str); 2] =
+    [("ipv6/conf/all/seg6_enabled", "1"), ("ipv6/conf/default/seg6_enabled", "1")];
+/// The MTU between routers: 1500 octets, and the room for segments that decision 74 asks for.
+const INSIDE_MTU: u32 = 1700;
+/// The metric of static routes inside, which carry traffic until the IGP has its own.
+const BELOW_IGP: u32 = 2000;
 /// The longest delay of a shaper's queue, in milliseconds. At 30 Mbit/s it holds 250 packets, so
 /// that each of a few dozen flows has packets in flight and does not depend on timeouts.
 const QUEUE_MS: u64 = 100;
@@ -55,14 +68,21 @@ impl Built {
             built.set(place, &FOR_ALL)?;
             built.set(place, &SYSCTLS)?;
             match role {
-                Role::Router => built.set(place, &FOR_ROUTERS)?,
+                Role::Router => {
+                    built.set(place, &FOR_ROUTERS)?;
+                    built.set(place, &SPREAD)?;
+                    // A kernel without SRv6 has no such setting, and `add_segments` says so.
+                    let _ = built.set(place, &SEGMENTS);
+                }
                 Role::Provider | Role::Users => built.set(place, &FOR_HOSTS)?,
                 Role::Ops => {}
             }
         }
+        let is_inside = |end: &End| blueprint.places.get(&end.place) == Some(&Role::Router);
         let link = |[a, b]: &[End; 2]| {
+            let mtu = if is_inside(a) && is_inside(b) { INSIDE_MTU } else { 1500 };
             format!(
-                "link add {} netns {} mtu 1500 type veth peer name {} mtu 1500 netns {}",
+                "link add {} netns {} mtu {mtu} type veth peer name {} mtu {mtu} netns {}",
                 a.device,
                 built.name(&a.place),
                 b.device,
@@ -87,6 +107,48 @@ impl Built {
     /// If it does not exist.
     pub(super) fn open(&self, place: &str) -> Result<Arc<File>, EngineError> {
         exec::open_namespace(&self.name(place))
+    }
+
+    /// Adds the routers' segments. Returns the reason if this kernel has no SRv6.
+    ///
+    /// # Errors
+    /// If a router has no link.
+    pub(super) fn add_segments(
+        &self,
+        blueprint: &Blueprint,
+        segments: &[Segments],
+    ) -> Result<Result<(), String>, EngineError> {
+        for own in segments {
+            let end = blueprint.wires.iter().flatten().find(|end| end.place == own.router);
+            let end = end.ok_or_else(|| {
+                EngineError::Unfit(format!("the router {} has no link", own.router))
+            })?;
+            for arguments in own.commands(&end.device) {
+                let mut command = Command::new("ip");
+                command.args(["-n", &self.name(&own.router), "-6"]);
+                command.args(arguments.split_whitespace());
+                if let Err(e) = exec::run(&mut command, "") {
+                    return Ok(Err(format!("this kernel has no SRv6 ({e})")));
+                }
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    /// Switches all links of a place on or off.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub(super) fn switch(
+        &self,
+        blueprint: &Blueprint,
+        place: &str,
+        on: bool,
+    ) -> Result<(), EngineError> {
+        let ends = blueprint.wires.iter().flatten().filter(|end| end.place == place);
+        let state = if on { "up" } else { "down" };
+        let ip = ends.map(|end| format!("link set {} {state}", end.device));
+        exec::batch("ip", Some(&self.name(place)), &lines(ip))
     }
 
     fn set(&self, place: &str, settings: &[(&str, &str)]) -> Result<(), EngineError> {
@@ -123,12 +185,15 @@ impl Built {
         for sender in blueprint.senders.iter().filter(|s| s.name == place) {
             ip.extend(sender.own.iter().map(|(_, server)| format!("address add {server} dev lo")));
         }
+        let is_router = blueprint.places.get(place) == Some(&Role::Router);
         for route in blueprint.routes.iter().filter(|r| r.place == place) {
             let (prefix, via) = (route.prefix, route.via);
             // A neighbour is reached without a gateway.
-            ip.push(match prefix.addr() == via {
-                true => format!("route add {prefix} dev {}", device_to(blueprint, place, via)),
-                false => format!("route add {prefix} via {via}"),
+            let from_igp = is_router && blueprint.is_router(via);
+            ip.push(match (prefix.addr() == via, from_igp) {
+                (true, _) => format!("route add {prefix} dev {}", device_to(blueprint, place, via)),
+                (_, true) => format!("route add {prefix} via {via} metric {BELOW_IGP}"),
+                _ => format!("route add {prefix} via {via}"),
             });
         }
         let name = self.name(place);

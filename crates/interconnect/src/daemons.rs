@@ -71,14 +71,14 @@ fn speaker_name(session: &Session, senders: &[Sender]) -> String {
     format!("gobgpd-{}-{}", session.router, senders[session.provider].name)
 }
 
-/// Returns the name of a provider's daemon.
-pub(super) fn bird_name(provider: &str) -> String {
-    format!("bird-{provider}")
+/// Returns the name of the BIRD of a place.
+pub(super) fn bird_name(place: &str) -> String {
+    format!("bird-{place}")
 }
 
-/// Returns the socket at which a provider's BIRD takes commands.
-pub(super) fn bird_socket(dir: &RunDir, provider: &str) -> PathBuf {
-    dir.file(&format!("bird-{provider}.ctl"))
+/// Returns the socket at which the BIRD of a place takes commands.
+pub(super) fn bird_socket(dir: &RunDir, place: &str) -> PathBuf {
+    dir.file(&format!("bird-{place}.ctl"))
 }
 
 /// Starts all speakers, has them announce the ISP's usual routes, and starts the providers'
@@ -133,16 +133,31 @@ pub(super) fn start_bird(
     sender: &Sender,
     processes: &mut Processes,
 ) -> Result<(), EngineError> {
-    let name = bird_name(&sender.name);
-    let socket = bird_socket(dir, &sender.name);
+    run_bird(dir, programs, built, &sender.name, &bird(sender, blueprint), processes)
+}
+
+/// Starts the BIRD of a place with this configuration.
+///
+/// # Errors
+/// If it cannot be started.
+pub(super) fn run_bird(
+    dir: &RunDir,
+    programs: &Programs,
+    built: &Built,
+    place: &str,
+    config: &str,
+    processes: &mut Processes,
+) -> Result<(), EngineError> {
+    let name = bird_name(place);
+    let socket = bird_socket(dir, place);
     // A daemon that was killed has left its socket.
     let _ = fs::remove_file(&socket);
-    let file = write(dir, &format!("{name}.conf"), &bird(sender, blueprint))?;
+    let file = write(dir, &format!("{name}.conf"), config)?;
     let text = |path: &Path| path.to_string_lossy().into_owned();
     let (file, socket) = (text(&file), text(&socket));
     let pid = text(&dir.file(&format!("{name}.pid")));
     let args = ["-f", "-c", &file, "-s", &socket, "-P", &pid];
-    let namespace = built.open(&sender.name)?;
+    let namespace = built.open(place)?;
     processes.start_program(dir, &name, Kind::Daemon, namespace, (&*programs.bird).into(), args)
 }
 

@@ -36,6 +36,10 @@ pub struct Record {
     pub before: Throughput,
     /// The throughput with the hints in force.
     pub after: Throughput,
+    /// The links inside, and the traffic with the plan's paths inside carried out; `None` if this
+    /// kernel cannot do that.
+    #[serde(default)]
+    pub inside: Option<Inside>,
     /// The throughput over time.
     pub series: Vec<Sample>,
     /// The events, with their times in seconds from the start of traffic.
@@ -94,6 +98,47 @@ impl Throughput {
     pub fn total(&self) -> f64 {
         self.providers.values().sum()
     }
+}
+
+/// What happened inside the network.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Inside {
+    /// The throughput with hints in force and paths carried out.
+    pub throughput: Throughput,
+    /// The links with traffic to users, in the order of the topology.
+    pub links: Vec<InsideLink>,
+    /// The link with the highest load while hints were in force and paths were not.
+    pub hot: String,
+    /// The paths that the plan has, in words.
+    pub paths: Vec<String>,
+    /// Times that were measured, in seconds, by what happened.
+    pub times: Vec<(String, f64)>,
+}
+
+/// A link inside, at three times.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct InsideLink {
+    /// The names of both ends.
+    pub link: String,
+    /// The capacity in Mbit/s.
+    pub capacity: f64,
+    /// Without hints and paths.
+    pub before: LinkUse,
+    /// With hints alone.
+    pub hinted: LinkUse,
+    /// With hints and paths.
+    pub steered: LinkUse,
+}
+
+/// The use of a link over some time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LinkUse {
+    /// The rate in Mbit/s.
+    pub mbps: f64,
+    /// The mean wait in the queue in front of it, in milliseconds.
+    pub wait_ms: f64,
+    /// The share of packets that this queue dropped.
+    pub loss: f64,
 }
 
 /// The throughput at one time.

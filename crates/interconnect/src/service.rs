@@ -6,19 +6,27 @@
 
 use std::fs::File;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
+use ipnet::IpNet;
+
+use super::blueprint::Blueprint;
 use super::build::Built;
 use super::files::{Files, Network, PREFIXES, PROVIDERS, TOPOLOGY, put};
 use super::http::{self, Reply};
 use forebay_lab::engine::EngineError;
 use forebay_lab::netns::exec;
 
+/// The port of the service.
+pub(super) const PORT: u16 = 8480;
 /// The address of the service. Its namespace has no other users.
-const AT: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 8480);
+const AT: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, PORT);
+/// The share of each link that plans leave free, so that shares of connections and not of packets
+/// fit too.
+const RESERVE: &str = "20 %";
 
 /// What happens to announcements when the service dies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +51,7 @@ impl OnDeath {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Who<'a> {
     Operator,
+    Router,
     Provider(&'a str),
 }
 
@@ -75,6 +84,9 @@ impl Token {
 pub(super) struct Service {
     namespace: Arc<File>,
     operator: Token,
+    routers: Token,
+    /// The addresses at which routers reach the service, beside the loopback address.
+    at: Vec<IpAddr>,
     /// The tokens by provider.
     providers: Vec<(String, Token)>,
 }
@@ -84,10 +96,23 @@ impl Service {
     ///
     /// # Errors
     /// If the namespace does not exist, or no token can be created.
-    pub(super) fn new(network: &Network, built: &Built, place: &str) -> Result<Self, EngineError> {
+    pub(super) fn new(
+        network: &Network,
+        blueprint: &Blueprint,
+        built: &Built,
+        place: &str,
+    ) -> Result<Self, EngineError> {
         let known = network.providers.iter().map(|p| Ok((p.name.clone(), Token::make()?)));
         let providers = known.collect::<Result<_, EngineError>>()?;
-        Ok(Self { namespace: built.open(place)?, operator: Token::make()?, providers })
+        let own = blueprint.wires.iter().flatten().filter(|end| end.place == place);
+        let at = own.flat_map(|end| end.addresses.iter().map(IpNet::addr)).collect();
+        let (operator, routers) = (Token::make()?, Token::make()?);
+        Ok(Self { namespace: built.open(place)?, operator, routers, at, providers })
+    }
+
+    /// Returns the token of routers.
+    pub(super) fn router_token(&self) -> &str {
+        &self.routers.shown
     }
 
     /// Writes the configuration.
@@ -106,8 +131,7 @@ impl Service {
     /// Returns the configuration.
     ///
     /// The operator requests each round after a measurement, so the interval is longer than the
-    /// story. There is a single path between any two routers, since others would change nothing
-    /// here.
+    /// story. Routers are on a network of their own, without TLS.
     fn config(&self, files: &Files, gobgp: &Path, on_death: OnDeath) -> String {
         // A string of JSON is also one of TOML.
         let name = |path: &Path| {
@@ -115,17 +139,21 @@ impl Service {
             serde_json::Value::from(name).to_string()
         };
         let gobgp = serde_json::Value::from(gobgp.to_string_lossy());
-        let (address, port) = AT;
+        let at = std::iter::once(IpAddr::from(AT.0)).chain(self.at.iter().copied());
+        let listen: Vec<String> =
+            at.map(|address| format!("\"{}\"", SocketAddr::new(address, PORT))).collect();
+        let listen = listen.join(", ");
         let mut text = format!(
-            "[serve]\nlisten = [\"{address}:{port}\"]\nstate = \"plan.db\"\ntopology = \"{}\"\nproviders = \"{}\"\n\
-             prefixes = \"{}\"\ndemands = {}\nlinks = {}\ninterval = \"1440 min\"\npaths = 1\n\n\
-             [operator]\ntoken = \"{}\"\n\n",
+            "[serve]\nlisten = [{listen}]\ncleartext = true\nstate = \"plan.db\"\ntopology = \"{}\"\nproviders = \"{}\"\n\
+             prefixes = \"{}\"\ndemands = {}\nlinks = {}\ninterval = \"1440 min\"\nreserve = \"{RESERVE}\"\n\n\
+             [operator]\ntoken = \"{}\"\n\n[routers]\ntoken = \"{}\"\n\n",
             TOPOLOGY.0,
             PROVIDERS.0,
             PREFIXES.0,
             name(&files.demands()),
             name(&files.links()),
-            self.operator.hash
+            self.operator.hash,
+            self.routers.hash
         );
         for (provider, token) in &self.providers {
             text +=
@@ -174,6 +202,7 @@ impl Service {
     fn send(&self, who: Who<'_>, method: &str, path: &str, body: &str) -> io::Result<TcpStream> {
         let token = match who {
             Who::Operator => Some(&self.operator),
+            Who::Router => Some(&self.routers),
             Who::Provider(name) => self.providers.iter().find(|p| p.0 == name).map(|p| &p.1),
         };
         let token = token.map_or("", |t| t.shown.as_str());
@@ -200,11 +229,15 @@ mod tests {
         let service = Service {
             namespace: Arc::new(File::open("/dev/null").unwrap()),
             operator: token("operator"),
+            routers: token("routers"),
+            at: vec![[10, 254, 0, 1].into()],
             providers: vec![("video".to_owned(), token("video"))],
         };
         let files = Files("/run/x".into());
         let text = service.config(&files, "/usr/bin/go \"bgp\"".as_ref(), OnDeath::Withdraw);
         assert!(text.contains("[operator]\ntoken = \"operator-hash\"\n"), "{text}");
+        assert!(text.contains("[routers]\ntoken = \"routers-hash\"\n"), "{text}");
+        assert!(text.contains("listen = [\"127.0.0.1:8480\", \"10.254.0.1:8480\"]\n"), "{text}");
         assert!(text.contains("name = \"video\"\ntoken = \"video-hash\"\n"), "{text}");
         assert!(text.contains("gobgp = \"/usr/bin/go \\\"bgp\\\"\"\n"), "{text}");
         assert!(text.contains("demands = \"demands.csv\"\nlinks = \"links.json\"\n"), "{text}");

@@ -2,6 +2,7 @@
 //! faults.
 
 mod faults;
+mod inside;
 mod neighbours;
 mod rounds;
 
@@ -18,8 +19,10 @@ use super::blueprint::{Blueprint, OPS};
 use super::build::Built;
 use super::daemons::{self, Programs};
 use super::files::{Files, Network};
+use super::igp;
 use super::meter::{Meter, Rates, Reading};
 use super::record::{Check, HintSeen, Record, SCHEMA, Sample, Tables, Throughput};
+use super::segments::{self, Segments};
 use super::service::Service;
 use super::tables::{self, Reader};
 use super::traffic;
@@ -78,7 +81,10 @@ pub fn tell(
     let mut processes = Processes::new();
     say("starting BGP daemons");
     daemons::start(&dir, &programs, &network, &blueprint, &built, &mut processes)?;
-    let service = Service::new(&network, &built, OPS)?;
+    let segments = segments::all(&network, &blueprint);
+    let can_steer = built.add_segments(&blueprint, &segments)?;
+    igp::start(&dir, &programs, &network, &blueprint, &built, &segments, &mut processes)?;
+    let service = Service::new(&network, &blueprint, &built, OPS)?;
     let meter = Meter::attach(&network, &blueprint, &built)?;
     let last = meter.read()?;
     let mut stage = Stage {
@@ -86,6 +92,8 @@ pub fn tell(
         network: &network,
         files,
         service,
+        segments,
+        can_steer: can_steer.is_ok(),
         processes,
         start: last.at,
         last,
@@ -96,6 +104,9 @@ pub fn tell(
         tables: Tables::new(),
     };
     stage.record.entries = stage.entries();
+    if let Err(why) = can_steer {
+        stage.event(&format!("paths inside are not carried out: {why}"));
+    }
     stage.tell(options)?;
     stage.record.seconds = begin.elapsed().as_secs_f64();
     stage.record.load = load();
@@ -117,6 +128,9 @@ struct Stage<'a> {
     network: &'a Network,
     files: Files,
     service: Service,
+    segments: Vec<Segments>,
+    /// Whether this kernel can carry out paths.
+    can_steer: bool,
     start: Nanos,
     last: Reading,
     interrupt: &'a Interrupt,
@@ -139,6 +153,9 @@ impl Stage<'_> {
             };
             stage.names().iter().try_fold(true, |so_far, p| Ok(so_far && full(p)?))
         })?;
+        self.wait_for("the IGP", |stage| {
+            igp::is_complete(stage.reader.blueprint, stage.reader.built, &stage.segments)
+        })?;
         self.record.first = self.settled()?;
         let (one, seen) = self.in_one_place();
         self.check("at first all traffic comes in at one entry", one, seen);
@@ -147,7 +164,8 @@ impl Stage<'_> {
         self.start_traffic()?;
         self.pause(SETTLE * 2)?;
         (self.say)("measuring, without hints");
-        self.record.before = self.measure(measured)?;
+        let before = self.measure_links(measured)?;
+        self.record.before = before.throughput.clone();
 
         self.plan_until_rest()?;
         self.record.hinted = self.settled()?;
@@ -159,24 +177,29 @@ impl Stage<'_> {
         self.ask_as_neighbours(&hints)?;
         self.pause(SETTLE)?;
         (self.say)("measuring, with hints");
-        self.record.after = self.measure(measured)?;
+        let after = self.measure_links(measured)?;
+        self.record.after = after.throughput.clone();
         let moved = self.record.first.iter().all(|(p, t)| self.record.hinted.get(p) != Some(t));
         self.check(
             "both providers' tables move",
             moved,
             format!("{} hints", self.record.hints.len()),
         );
-        let (before, after) = (self.record.before.total(), self.record.after.total());
-        let seen = format!("{before:.1} to {after:.1} Mbit/s");
-        self.check("throughput rises by half at least", after >= GAIN * before, seen);
+        let rates = (self.record.before.total(), self.record.after.total());
+        let seen = format!("{:.1} to {:.1} Mbit/s", rates.0, rates.1);
+        self.check("throughput rises by half at least", rates.1 >= GAIN * rates.0, seen);
+        self.steer(measured, &before, &after)?;
 
         if options.faults {
+            self.lose_a_core_router()?;
+            self.kill_a_client()?;
             self.flap()?;
             self.misbehave()?;
             self.kill_service()?;
         }
         self.avoid()?;
         self.stop_service()?;
+        self.all_paths_are_gone()?;
         self.pause(SETTLE * 2)
     }
 
@@ -319,18 +342,22 @@ impl Stage<'_> {
         let first = self.meter.read()?;
         self.pause(time)?;
         let rates = Rates::between(&first, &self.meter.read()?);
+        Ok(self.throughput(&rates))
+    }
+
+    fn throughput(&self, rates: &Rates) -> Throughput {
         let mut arrived: BTreeMap<String, BTreeMap<String, f64>> = BTreeMap::new();
         for (session, rates) in self.reader.blueprint.sessions.iter().zip(&rates.arrived) {
             let sum: f64 = rates.iter().map(|r| r.as_mbps_f64()).sum();
             let provider = self.reader.blueprint.senders[session.provider].name.clone();
             arrived.entry(provider).or_default().insert(session.router.clone(), sum);
         }
-        Ok(Throughput {
+        Throughput {
             seconds: rates.seconds,
-            providers: self.delivered(&rates),
-            entries: self.uplinks(&rates),
+            providers: self.delivered(rates),
+            entries: self.uplinks(rates),
             arrived,
-        })
+        }
     }
 
     fn delivered(&self, rates: &Rates) -> BTreeMap<String, f64> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use super::record::{Record, Tables, Throughput};
+use super::record::{Inside, LinkUse, Record, Tables, Throughput};
 
 /// Formats a table of texts with aligned columns.
 fn table(rows: &[Vec<String>]) -> String {
@@ -59,9 +59,13 @@ impl Record {
     /// Formats the throughput of each provider and entry.
     fn throughput(&self) -> String {
         let mut rows = vec![words(["Mbit/s", "before", "with hints"])];
+        let inside = self.inside.as_ref();
+        rows[0].extend(inside.map(|_| "and paths".to_owned()));
         let mut row = |name: String, of: &dyn Fn(&Throughput) -> f64| {
             let rate = |t: &Throughput| format!("{:.1}", of(t));
-            rows.push(vec![name, rate(&self.before), rate(&self.after)]);
+            let mut row = vec![name, rate(&self.before), rate(&self.after)];
+            row.extend(inside.map(|inside| rate(&inside.throughput)));
+            rows.push(row);
         };
         let get = |map: &std::collections::BTreeMap<String, f64>, key: &str| {
             map.get(key).copied().unwrap_or(0.0)
@@ -82,6 +86,41 @@ impl Record {
     }
 }
 
+impl Inside {
+    /// Formats the links, and the paths of the plan.
+    fn text(&self) -> String {
+        let mut rows = vec![words([
+            "inside: Mbit/s, wait, loss",
+            "capacity",
+            "before",
+            "with hints",
+            "with hints and paths",
+        ])];
+        for link in &self.links {
+            let used = |used: &LinkUse| {
+                let (wait, loss) = (used.wait_ms, used.loss * 100.0);
+                format!("{:.1}  {wait:.0} ms  {loss:.1} %", used.mbps)
+            };
+            let hot = if link.link == self.hot { " (hot)" } else { "" };
+            rows.push(vec![
+                format!("{}{hot}", link.link),
+                format!("{:.0}", link.capacity),
+                used(&link.before),
+                used(&link.hinted),
+                used(&link.steered),
+            ]);
+        }
+        let mut text = table(&rows);
+        for path in &self.paths {
+            text += &format!("path: {path}\n");
+        }
+        for (what, seconds) in &self.times {
+            text += &format!("{seconds:6.2} s  {what}\n");
+        }
+        text
+    }
+}
+
 impl fmt::Display for Record {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.tables())?;
@@ -91,6 +130,9 @@ impl fmt::Display for Record {
         );
         writeln!(f, "{}", table(&hints))?;
         writeln!(f, "{}", self.throughput())?;
+        if let Some(inside) = &self.inside {
+            writeln!(f, "{}", inside.text())?;
+        }
         for check in &self.checks {
             let mark = if check.holds { "yes" } else { "NO " };
             writeln!(f, "{mark}  {} ({})", check.what, check.seen)?;

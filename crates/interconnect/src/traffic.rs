@@ -14,7 +14,7 @@ use forebay_lab::netns::run_dir::RunDir;
 use forebay_lab::traffic::{Role, Spec, Start, Tcp};
 
 /// The number of connections from each address of a user to each provider.
-const FLOWS: u32 = 2;
+const FLOWS: u32 = 4;
 /// The duration of the flows, longer than the story, which ends them.
 const LONG: Nanos = Nanos::from_secs(3600);
 /// The first port; each program has its own.

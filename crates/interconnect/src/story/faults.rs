@@ -71,6 +71,7 @@ impl Stage<'_> {
         let all = self.journal()?.len();
         self.event("the service is killed, told to keep what it announced");
         self.kill_in_a_round()?;
+        self.paths_end_with_the_service(std::time::Instant::now())?;
         self.pause(SETTLE)?;
         let stay = self.settled()?;
         self.check(
