@@ -99,7 +99,7 @@ impl Inside {
         for link in &self.links {
             let used = |used: &LinkUse| {
                 let (wait, loss) = (used.wait_ms, used.loss * 100.0);
-                format!("{:.1}  {wait:.0} ms  {loss:.1} %", used.mbps)
+                format!("{:.1}, {wait:.0} ms, {loss:.1} %", used.mbps)
             };
             let hot = if link.link == self.hot { " (hot)" } else { "" };
             rows.push(vec![
