@@ -300,3 +300,33 @@ fn sflow_in_a_capture_becomes_demands() {
     let error = String::from_utf8(output.stderr).unwrap();
     assert!(error.contains("m: at octet 0: the message is sFlow v5, which has no time"), "{error}");
 }
+
+#[test]
+fn messages_of_akvorado_in_a_file_become_demands() {
+    let dir = Dir::new("flows-relayed");
+    files(&dir);
+    // A varint of two octets, as a length or a number.
+    let two = |n: usize| [(n & 0x7f) as u8 | 0x80, (n >> 7) as u8];
+    let relayed = |message: &Vec<u8>| {
+        // The time of AT, the datagram, the sender ::ffff:127.0.0.1, and the decoder of NetFlow.
+        let mut body = vec![0x08, 0xd0, 0xce, 0x8b, 0xd8, 0x06, 0x12];
+        body.extend(two(message.len()));
+        body.extend(message);
+        body.extend([0x1a, 16, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, 1, 0x28, 1]);
+        [&two(body.len())[..], &body].concat()
+    };
+    let file: Vec<u8> = two_minutes().iter().flat_map(relayed).collect();
+    put(&dir, "raw.bin", &file);
+    let args = ["raw.bin", "--relay", "akvorado", "--delay", "0s", "--json", "report.json"];
+    said(&command(&dir, &args).output().unwrap());
+    let report = json(&dir.0.join("report.json"));
+    // As directly from the router: 8 Mbit/s.
+    assert_eq!(report["demands"][0]["demand"], 8e6, "{report}");
+    put(&dir, "cut.bin", &file[..file.len() - 3]);
+    let output =
+        command(&dir, &["cut.bin", "--relay", "akvorado", "--delay", "0s"]).output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(errors.contains("ends early: 3 of its octets are missing"), "{errors}");
+    let output = command(&dir, &["raw.bin", "--relay", "nfdump"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+}

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 
 use crate::Malformed;
+use crate::link_state::{self, Object, Said};
 use crate::nlri::{Family, prefixes};
 use crate::octets::Octets;
 
@@ -58,6 +59,11 @@ pub(crate) struct Decoded {
     pub(crate) attributes: Attributes,
     pub(crate) announced: Vec<(IpNet, u32)>,
     pub(crate) withdrawn: Vec<(IpNet, u32)>,
+    /// The objects of BGP-LS that are reported, and those that are withdrawn.
+    pub(crate) reported: Vec<Object>,
+    pub(crate) unreported: Vec<Object>,
+    /// What is said about the reported ones.
+    pub(crate) said: Said,
     /// The first attribute that is not as it should be. Its routes count as withdrawn (RFC 7606,
     /// section 2).
     pub(crate) error: Option<Malformed>,
@@ -71,6 +77,7 @@ const COMMUNITIES: u8 = 8;
 const MP_REACH: u8 = 14;
 const MP_UNREACH: u8 = 15;
 const AS4_PATH: u8 = 17;
+const LINK_STATE: u8 = 29;
 const LARGE_COMMUNITIES: u8 = 32;
 /// The flag of an attribute whose length has two octets.
 const EXTENDED_LENGTH: u8 = 0x10;
@@ -101,6 +108,7 @@ pub(crate) fn decode(mut octets: Octets<'_>, encoding: Encoding) -> Result<Decod
         match kind {
             MP_REACH => reach(value, encoding, &mut decoded)?,
             MP_UNREACH => unreach(value, encoding, &mut decoded)?,
+            LINK_STATE => decoded.said = link_state::said(value).unwrap_or_default(),
             AS4_PATH => long_path = path(value, false).ok(),
             _ => {
                 if let Err(error) = attribute(kind, value, encoding, &mut decoded.attributes) {
@@ -204,6 +212,8 @@ fn reach(mut value: Octets<'_>, encoding: Encoding, into: &mut Decoded) -> Resul
     if let Some(family) = Family::of(afi, safi) {
         into.attributes.next_hop = hop;
         into.announced = prefixes(value, family, encoding.identifiers(family))?;
+    } else if (afi, safi) == (link_state::AFI, link_state::SAFI) {
+        into.reported = link_state::objects(value)?;
     }
     Ok(())
 }
@@ -212,6 +222,8 @@ fn unreach(mut value: Octets<'_>, encoding: Encoding, into: &mut Decoded) -> Res
     let (afi, safi) = (value.u16()?, value.u8()?);
     if let Some(family) = Family::of(afi, safi) {
         into.withdrawn = prefixes(value, family, encoding.identifiers(family))?;
+    } else if (afi, safi) == (link_state::AFI, link_state::SAFI) {
+        into.unreported = link_state::objects(value)?;
     }
     Ok(())
 }

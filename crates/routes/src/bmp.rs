@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use crate::Malformed;
 use crate::attributes::{Encoding, decode};
+use crate::link_state;
 use crate::nlri::{Family, prefixes};
 use crate::octets::Octets;
 use crate::table::{PeerId, Table};
@@ -67,10 +68,10 @@ type Key = (u8, [u8; 8], Ipv6Addr, bool);
 struct Up {
     id: PeerId,
     add_path: [bool; 2],
-    /// Whether a route of each family came.
-    begun: [bool; 2],
+    /// Whether a route of each family came: IPv4, IPv6, and BGP-LS.
+    begun: [bool; 3],
     /// Whether the end of each family's first routes came (End-of-RIB, RFC 4724, section 2).
-    ended: [bool; 2],
+    ended: [bool; 3],
 }
 
 impl Up {
@@ -180,7 +181,7 @@ impl Session {
         if let Some(old) = self.stale.get(&key) {
             table.replace_peer(*old, id);
         }
-        let up = Up { id, add_path, begun: [false; 2], ended: [false; 2] };
+        let up = Up { id, add_path, begun: [false; 3], ended: [false; 3] };
         self.peers.insert(key, up);
         Some(up)
     }
@@ -300,6 +301,9 @@ impl Session {
         withdrawn.extend(decoded.withdrawn);
         if let Some(error) = decoded.error {
             withdrawn.extend(announced);
+            for object in decoded.unreported.iter().chain(&decoded.reported) {
+                table.unreport(up.id, object);
+            }
             for (net, id) in withdrawn {
                 table.withdraw(up.id, net, id);
             }
@@ -309,9 +313,18 @@ impl Session {
             for (net, _) in &announced {
                 up.begun[usize::from(net.addr().is_ipv6())] = true;
             }
+            up.begun[LINK_STATE] |= !decoded.reported.is_empty();
             if let Some(family) = end {
-                up.ended[usize::from(family == Family::V6)] = true;
+                up.ended[family] = true;
             }
+        }
+        for object in &decoded.unreported {
+            let gone = table.unreport(up.id, object);
+            self.counts.withdrawn += u64::from(gone);
+        }
+        for object in decoded.reported {
+            table.graph_mut().announce(up.id, object, &decoded.said);
+            self.counts.announced += 1;
         }
         for (net, id) in withdrawn {
             self.counts.withdrawn += u64::from(table.withdraw(up.id, net, id));
@@ -328,18 +341,21 @@ impl Session {
     }
 }
 
-/// Returns the family whose first routes end with an UPDATE of these attributes and without any
-/// prefix (RFC 4724, section 2).
-fn end_of_rib(attributes: &[u8]) -> Option<Family> {
+/// The index of BGP-LS among the families of a peer.
+const LINK_STATE: usize = 2;
+
+/// Returns the index of the family whose first routes end with an UPDATE of these attributes and
+/// without any prefix (RFC 4724, section 2).
+fn end_of_rib(attributes: &[u8]) -> Option<usize> {
+    let family = |a: u8, b: u8, safi: u8| match (u16::from_be_bytes([a, b]), safi) {
+        (link_state::AFI, link_state::SAFI) => Some(LINK_STATE),
+        (afi, safi) => Family::of(afi, safi).map(|f| usize::from(f == Family::V6)),
+    };
     match attributes {
-        [] => Some(Family::V4),
+        [] => Some(0),
         // MP_UNREACH_NLRI without prefixes, with a length of one or two octets.
-        [flags, 15, 3, a, b, safi] if flags & 0x10 == 0 => {
-            Family::of(u16::from_be_bytes([*a, *b]), *safi)
-        }
-        [flags, 15, 0, 3, a, b, safi] if flags & 0x10 != 0 => {
-            Family::of(u16::from_be_bytes([*a, *b]), *safi)
-        }
+        [flags, 15, 3, a, b, safi] if flags & 0x10 == 0 => family(*a, *b, *safi),
+        [flags, 15, 0, 3, a, b, safi] if flags & 0x10 != 0 => family(*a, *b, *safi),
         _ => None,
     }
 }

@@ -5,12 +5,16 @@
 //! up to date from the octets of a router's connection. [`table::Table::longest`] finds the routes
 //! of an address, and [`table::Table::originated_by`] the prefixes of an AS.
 //!
+//! [`table::Table::graph`] has the links and nodes of the network, if routers report them by
+//! BGP-LS.
+//!
 //! The crate opens no socket and reads no clock. What it reads may be hostile: every length is
 //! checked, and every table has a bound.
 #![forbid(unsafe_code)]
 
 pub mod attributes;
 pub mod bmp;
+pub mod link_state;
 pub mod mrt;
 mod nlri;
 mod octets;

@@ -8,6 +8,7 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use prefix_trie::PrefixMap;
 
 use crate::attributes::Attributes;
+use crate::link_state::{Graph, Object};
 
 /// The most of what a table holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,6 +87,7 @@ pub struct Table {
     peers: Vec<Option<Peer>>,
     routes: usize,
     refused: u64,
+    graph: Graph,
 }
 
 impl Table {
@@ -107,6 +109,23 @@ impl Table {
     /// Returns how many announcements did not fit into the table.
     pub fn refused(&self) -> u64 {
         self.refused
+    }
+
+    /// Returns the links and nodes that routers report by BGP-LS.
+    pub fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    /// Takes back what a peer reports about an object, and what the same peer reported before its
+    /// session was cut. Returns whether there was anything.
+    pub(crate) fn unreport(&mut self, peer: PeerId, object: &Object) -> bool {
+        let before = self.peer(peer).and_then(|p| p.replaces);
+        let gone = before.is_some_and(|before| self.graph.withdraw(before, object));
+        self.graph.withdraw(peer, object) || gone
+    }
+
+    pub(crate) fn graph_mut(&mut self) -> &mut Graph {
+        &mut self.graph
     }
 
     /// Returns the present peers.
@@ -155,6 +174,7 @@ impl Table {
         for routes in self.v4.iter_mut().map(|(_, r)| r).chain(self.v6.iter_mut().map(|(_, r)| r)) {
             routes.iter_mut().filter(|r| r.peer == new).for_each(|r| r.peer = old);
         }
+        self.graph.give_back(new, old);
         self.count(old, isize::try_from(peer.routes).unwrap_or(isize::MAX));
     }
 
@@ -165,6 +185,7 @@ impl Table {
             // The number may belong to another peer soon.
             other.replaces = other.replaces.filter(|replaced| *replaced != id);
         }
+        self.graph.remove_peer(id);
         if peer.routes == 0 {
             return;
         }

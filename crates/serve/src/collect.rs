@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use forebay_plan::flows::collector::Trouble;
+use forebay_plan::flows::relayed::Relay;
 use forebay_plan::flows::time::Window;
 use forebay_plan::flows::{Collector, Grain, Report, report};
 use forebay_plan::network::Demand;
@@ -19,6 +20,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use crate::clock;
 use crate::config::Flows;
 use crate::inputs::Fixed;
+use crate::kafka::Feed;
 use crate::learn::{Learning, NotLearned};
 
 /// The socket buffer that is requested: a second of 10 000 full datagrams, in bytes.
@@ -36,6 +38,9 @@ pub enum NotMeasured {
         "there are usable flow records of {0} s, but the window and its delay are {1} s: wait until then"
     )]
     Early(i64, i64),
+    /// Relayed flow records are missing, so demands would be too low.
+    #[error("not all flow records of the window were read from Kafka: {0}")]
+    Behind(String),
     /// Routes are missing, so flows of some users are not known to be theirs.
     #[error(transparent)]
     NotLearned(#[from] NotLearned),
@@ -57,6 +62,7 @@ pub enum NotMeasured {
 pub struct Collecting {
     collector: Mutex<Collector>,
     learning: Option<Arc<Learning>>,
+    feed: Option<Arc<Feed>>,
     started: i64,
     /// The times of this struct are in milliseconds.
     width: i64,
@@ -66,11 +72,12 @@ pub struct Collecting {
 
 impl Collecting {
     /// Starts collecting at `now`, if `fixed` has exporters. With `learning`, its routes tell where
-    /// flows leave the network.
+    /// flows leave the network. With `feed`, records are read from Kafka too.
     pub(crate) fn new(
         flows: &Flows,
         fixed: &Fixed,
         learning: Option<Arc<Learning>>,
+        feed: Option<Arc<Feed>>,
         now: i64,
     ) -> Option<Self> {
         let table = fixed.exporters.clone()?;
@@ -91,7 +98,7 @@ impl Collecting {
         let bins = (window + delay) / width + 3;
         collector.begin(now - (bins - 1) * width, width, usize::try_from(bins).unwrap_or(1));
         let collector = Mutex::new(collector);
-        Some(Self { collector, learning, started: now, width, window, delay })
+        Some(Self { collector, learning, feed, started: now, width, window, delay })
     }
 
     fn collector(&self) -> MutexGuard<'_, Collector> {
@@ -114,6 +121,24 @@ impl Collecting {
         });
     }
 
+    /// Takes messages that `relay` wrote, and which were read at `now`.
+    #[cfg_attr(not(feature = "kafka"), allow(dead_code, reason = "Kafka has the only caller"))]
+    pub(crate) fn relayed(&self, relay: Relay, messages: &[Vec<u8>], now: i64) {
+        let mut collector = self.collector();
+        collector.advance(now + self.width);
+        for message in messages {
+            collector.relayed(relay, message, &mut |trouble| {
+                let Trouble { at, what } = trouble;
+                tracing::debug!("relayed by {}, at octet {at}: {what}", relay.name());
+            });
+        }
+    }
+
+    /// Returns what was read from Kafka, if records are.
+    pub(crate) fn feed(&self) -> Option<&Arc<Feed>> {
+        self.feed.as_ref()
+    }
+
     /// Returns the demands of the last window.
     ///
     /// # Errors
@@ -130,6 +155,9 @@ impl Collecting {
         if window.begin < started {
             let whole = (self.window + self.delay + self.width) / 1000;
             return Err(NotMeasured::Early((now - started) / 1000, whole));
+        }
+        if let Some(why) = self.feed.as_ref().and_then(|feed| feed.behind(window.end)) {
+            return Err(NotMeasured::Behind(why));
         }
         let silent = collector.silent(window.begin);
         if let Some(first) = silent.first() {
@@ -240,7 +268,7 @@ mod tests {
         let fixed = fixed();
         let (window, delay) = (Duration::from_secs(60), Duration::from_secs(30));
         let flows = Flows { listen: Vec::new(), window, delay };
-        let collecting = Collecting::new(&flows, &fixed, None, BEGIN).unwrap();
+        let collecting = Collecting::new(&flows, &fixed, None, None, BEGIN).unwrap();
         assert_eq!(collecting.first(), Duration::from_secs(91));
         let at = |seconds: i64| BEGIN + seconds * 1000;
         assert_eq!(collecting.demands(at(50)), Err(NotMeasured::Early(50, 91)));
@@ -267,11 +295,32 @@ mod tests {
     }
 
     #[test]
+    fn demands_wait_until_kafka_is_read() {
+        let (window, delay) = (Duration::from_secs(60), Duration::from_secs(30));
+        let flows = Flows { listen: Vec::new(), window, delay };
+        let feed = Arc::new(Feed::default());
+        feed.begin(&[(0, 0)].into(), BEGIN);
+        let collecting =
+            Collecting::new(&flows, &fixed(), None, Some(Arc::clone(&feed)), BEGIN).unwrap();
+        let at = |seconds: i64| BEGIN + seconds * 1000;
+        for address in ["192.0.2.1", "192.0.2.2"] {
+            collecting.take(address.parse().unwrap(), &message(1, at(60), at(90)), at(90));
+        }
+        let asked = at(60);
+        feed.batch(0, &crate::kafka::Batch { asked, ..Default::default() });
+        let why = collecting.demands(at(100)).unwrap_err();
+        let NotMeasured::Behind(text) = &why else { panic!("{why}") };
+        assert_eq!(text, "partition 0 is 10 s behind with 0 messages");
+        feed.batch(0, &crate::kafka::Batch { asked: at(70), ..Default::default() });
+        assert!(collecting.demands(at(100)).is_ok());
+    }
+
+    #[test]
     fn without_exporters_nothing_is_collected() {
         let fixed = Fixed { exporters: None, ..fixed() };
         let time = Duration::from_secs(1);
         let flows = Flows { listen: Vec::new(), window: time, delay: time };
-        assert!(Collecting::new(&flows, &fixed, None, BEGIN).is_none());
+        assert!(Collecting::new(&flows, &fixed, None, None, BEGIN).is_none());
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! The configuration of the service: a TOML file. Relative paths start at its directory.
 
 mod bmp;
+mod clickhouse;
 mod flows;
+mod kafka;
 
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
@@ -17,9 +19,13 @@ use serde::Deserialize;
 
 use bmp::BmpTable;
 pub use bmp::{Bmp, Router as BmpRouter};
+pub use clickhouse::Clickhouse;
+use clickhouse::ClickhouseTable;
 pub use flows::Flows;
 use flows::FlowsTable;
 pub use forebay_web::tls::Files as Tls;
+use kafka::KafkaTable;
+pub use kafka::{Kafka, Start};
 
 use crate::damping::Limits;
 use crate::token::{Credential, Hash};
@@ -46,6 +52,8 @@ struct File {
     damping: Option<Spanned<DampingTable>>,
     flows: Option<Spanned<FlowsTable>>,
     bmp: Option<Spanned<BmpTable>>,
+    kafka: Option<Spanned<KafkaTable>>,
+    clickhouse: Option<Spanned<ClickhouseTable>>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -207,6 +215,10 @@ pub struct Config {
     pub damping: Limits,
     /// How demands are measured from flow records, if they are.
     pub flows: Option<Flows>,
+    /// How flow records are read from Kafka, if they are.
+    pub kafka: Option<Kafka>,
+    /// Where the history is written, if it is.
+    pub clickhouse: Option<Clickhouse>,
     /// How routes are learned, if they are.
     pub bmp: Option<Bmp>,
     source: Source,
@@ -329,6 +341,8 @@ impl File {
         });
         let damping = self.damping(&source, interval)?;
         let flows = self.flows(&source, interval)?;
+        let kafka = self.kafka(&source)?;
+        let clickhouse = self.clickhouse(&source)?;
         let bmp = self.bmp(&source)?;
         Ok(Config {
             listen,
@@ -358,6 +372,8 @@ impl File {
             announce,
             damping,
             flows,
+            kafka,
+            clickhouse,
             bmp,
             source,
             spans,

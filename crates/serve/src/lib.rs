@@ -6,7 +6,8 @@
 //! Start at [`run`]. [`service`] has the state and the answers, without sockets or clocks. [`http`]
 //! serves it over the connections of [`forebay_web`]. [`round`] computes one round, and [`rounds`]
 //! runs them. [`store`] keeps the state on disk, and [`speaker`] announces routes. [`collect`]
-//! receives flow records. [`bmp`] receives the routes of routers, and [`learn`] keeps them.
+//! receives flow records, and [`kafka`] reads relayed ones. [`bmp`] receives the routes of routers,
+//! and [`learn`] keeps them. [`history`] is for a database.
 //!
 //! [`neighbour`] is the other side: the client of a content provider. [`ingress`] is the client at
 //! a router of the ISP, which carries out paths. [`igp`] carries out metrics.
@@ -21,10 +22,12 @@ mod command;
 pub mod config;
 pub mod damping;
 pub mod files;
+pub mod history;
 pub mod http;
 pub mod igp;
 pub mod ingress;
 pub mod inputs;
+pub mod kafka;
 pub mod learn;
 pub mod limit;
 mod lock;

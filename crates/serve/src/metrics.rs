@@ -20,6 +20,12 @@ pub(crate) fn text(state: &Value, counters: &Counters, listeners: usize) -> Stri
     if state["measured"].is_object() {
         flows(&mut families, &state["measured"]);
     }
+    if state["relayed"].is_object() {
+        relayed(&mut families, &state["relayed"]);
+    }
+    if state["history"].is_object() {
+        history(&mut families, &state["history"]);
+    }
     if state["learned"].is_object() {
         routes(&mut families, &state["learned"]);
     }
@@ -96,6 +102,36 @@ fn flows(families: &mut Families, measured: &Value) {
             .iter()
             .map(|left| sample(&[("reason", text_of(&left["reason"]))], number(&left[key])));
         families.add(Counter, name, help, samples);
+    }
+}
+
+fn relayed(families: &mut Families, relayed: &Value) {
+    let up = f64::from(u8::from(relayed["state"] == "up"));
+    families.one(Gauge, "kafka_up", "Whether the topic of Kafka is read.", up);
+    for (name, key, help) in [
+        ("kafka_failures", "failures", "How often reading from Kafka failed."),
+        ("kafka_messages", "messages", "Messages read from Kafka."),
+        ("kafka_bytes", "octets", "Octets of these messages."),
+        ("kafka_expired", "expired", "Messages that the brokers removed before they were read."),
+    ] {
+        families.one(Counter, name, help, number(&relayed[key]));
+    }
+    let partitions = relayed["partitions"].as_object();
+    let lags = partitions.into_iter().flatten();
+    let lags = lags.map(|(name, p)| sample(&[("partition", name)], number(&p["lag"])));
+    families.add(Gauge, "kafka_lag", "Messages in the brokers that were not read yet.", lags);
+}
+
+fn history(families: &mut Families, history: &Value) {
+    let up = f64::from(u8::from(history["up"] == true));
+    families.one(Gauge, "history_up", "Whether the last write into ClickHouse succeeded.", up);
+    for (kind, name, key, help) in [
+        (Counter, "history_failures", "failures", "How often writing into ClickHouse failed."),
+        (Counter, "history_rows", "rows", "Rows written into ClickHouse."),
+        (Counter, "history_lost", "lost", "Rows that were dropped or refused."),
+        (Gauge, "history_waiting", "waiting", "Rows that wait."),
+    ] {
+        families.one(kind, name, help, number(&history[key]));
     }
 }
 

@@ -14,6 +14,7 @@ use forebay_guard::Guard;
 pub use forebay_web::Stop;
 
 use crate::config::{After, Announce, Config};
+use crate::history::writer::{self, Database};
 use crate::http::tls::{Acceptor, TlsError};
 use crate::inputs::Fixed;
 use crate::rounds::rounds;
@@ -43,6 +44,9 @@ pub enum Error {
     /// The TLS configuration is invalid.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// The password of the database, or a file for TLS with it, cannot be used.
+    #[error("clickhouse: {0}")]
+    Database(String),
     /// Announcements cannot be made or withdrawn.
     #[error(transparent)]
     Announce(#[from] AnnounceError),
@@ -66,7 +70,7 @@ impl Error {
     /// Returns the exit status: 2 if the user's files are wrong, 1 otherwise.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::Config(_) | Self::Tls(_) => 2,
+            Self::Config(_) | Self::Tls(_) | Self::Database(_) => 2,
             _ => 1,
         }
     }
@@ -107,6 +111,8 @@ pub fn run(path: &Path, stop: &Stop) -> Result<(), Error> {
         Some(a) => Some(Speaker::new(&a.journal, &a.gobgp, HANDOVER)?),
         None => None,
     };
+    let database = config.clickhouse.as_ref().map(|c| Database::new(c, clock::now())).transpose();
+    let database = database.map_err(|e| Error::Database(e.to_string()))?;
     let mut guard = Supervisor::start(config.announce.as_ref())?;
     for socket in &sockets {
         if let Ok(address) = socket.local_addr() {
@@ -144,6 +150,15 @@ pub fn run(path: &Path, stop: &Stop) -> Result<(), Error> {
                 });
             });
         }
+        if let (Some(history), Some(database)) = (service.history(), &database) {
+            let stopped = &stopped;
+            scope.spawn(move || writer::write(database, history, stopped));
+        }
+        #[cfg(feature = "kafka")]
+        if let Some(kafka) = &config.kafka {
+            let (service, stopped) = (&service, &stopped);
+            scope.spawn(move || relayed(kafka, service, stopped));
+        }
         if let Some(learning) = service.learning() {
             bmp::serve(scope, &routers, learning, bmp::Steady::start(), &stopped);
         }
@@ -170,6 +185,25 @@ pub fn run(path: &Path, stop: &Stop) -> Result<(), Error> {
     match left {
         Some((failed, journal)) => Err(Error::Left { failed, journal }),
         None => Ok(()),
+    }
+}
+
+/// Reads flow records from Kafka until `stopped` is set.
+#[cfg(feature = "kafka")]
+fn relayed(settings: &crate::config::Kafka, service: &Arc<Service>, stopped: &AtomicBool) {
+    let feed = service.collecting().and_then(|collecting| collecting.feed());
+    let Some(feed) = feed else { return };
+    let (taking, relay) = (Arc::clone(service), settings.relay);
+    let take: crate::kafka::client::Take = Arc::new(move |messages| {
+        if let Some(collecting) = taking.collecting() {
+            let now = i64::try_from(clock::now()).unwrap_or(i64::MAX);
+            collecting.relayed(relay, messages, now);
+        }
+    });
+    tracing::info!("reading flow records of {} from Kafka", relay.name());
+    if let Err(e) = crate::kafka::client::read(settings, feed, stopped, &take) {
+        tracing::error!("cannot read from Kafka: {e}");
+        feed.fail(&e.to_string());
     }
 }
 

@@ -22,8 +22,10 @@ use crate::collect::Collecting;
 use crate::config::Config;
 use crate::damping::Penalty;
 use crate::events::{Hub, Listener};
+use crate::history::History;
 use crate::ingress::answer::{Paths, Version};
 use crate::inputs::{Core, DemandText, Fixed};
+use crate::kafka::Feed;
 use crate::learn::{self, Learning};
 use crate::limit::Bucket;
 use crate::round::Flow;
@@ -133,6 +135,8 @@ pub struct Service {
     hub: Hub,
     /// The collected flow records, if demands are measured from these.
     collecting: Option<Collecting>,
+    /// The history that waits for its database, if there is one.
+    history: Option<History>,
     /// The learned routes, if prefixes come from these.
     learning: Option<Arc<Learning>>,
     /// The counters for Prometheus.
@@ -186,8 +190,10 @@ impl Service {
             let next_hops = fixed.next_hops.clone().unwrap_or_default();
             Arc::new(Learning::new(bmp.clone(), next_hops, now))
         });
+        let feed = config.kafka.as_ref().map(|_| Arc::new(Feed::default()));
         let collecting =
-            flows.and_then(|flows| Collecting::new(flows, &fixed, learning.clone(), at));
+            flows.and_then(|flows| Collecting::new(flows, &fixed, learning.clone(), feed, at));
+        let history = config.clickhouse.as_ref().map(|_| History::default());
         Ok(Self {
             config,
             fixed,
@@ -195,6 +201,7 @@ impl Service {
             inner,
             hub,
             collecting,
+            history,
             learning,
             counters,
             started: now,
@@ -209,6 +216,11 @@ impl Service {
     /// Returns the collected flow records, if demands are measured from these.
     pub fn collecting(&self) -> Option<&Collecting> {
         self.collecting.as_ref()
+    }
+
+    /// Returns the history that waits for its database, if there is one.
+    pub fn history(&self) -> Option<&History> {
+        self.history.as_ref()
     }
 
     /// Returns the learned routes, if prefixes come from these.

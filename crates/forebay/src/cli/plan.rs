@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use forebay_config::{DurationValue, RateValue};
+use forebay_plan::flows::relayed::Relay;
 
 use super::share;
 
@@ -172,6 +173,10 @@ pub(crate) struct FlowsArgs {
     /// exporter.
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) exporter: Option<IpAddr>,
+    /// The files are of another collector: `goflow2` (its format `bin`) or `akvorado` (messages of
+    /// its topic, each with its length as a varint in front).
+    #[arg(long, value_name = "COLLECTOR", conflicts_with_all = ["listen", "exporter"])]
+    pub(crate) relay: Option<Relay>,
     /// Receive messages at this UDP address for the window and the delay; may be given several
     /// times.
     #[arg(

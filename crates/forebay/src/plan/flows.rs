@@ -205,6 +205,10 @@ fn messages(
     collector: &mut Collector,
     trouble: &mut dyn FnMut(Trouble),
 ) -> Result<(), Failure> {
+    if let Some(relay) = args.relay {
+        collector.relayed_file(relay, file, trouble);
+        return Ok(());
+    }
     if capture::is_capture(file) {
         let mut capture = Capture::new(file).map_err(|e| wrong(path, e.to_string()))?;
         while let Some(datagram) =

@@ -1,6 +1,7 @@
 //! Collects flow records: finds the exporter of a message, and the entry and the prefix of each
 //! flow.
 
+mod relayed;
 mod sflow;
 
 use std::collections::{BTreeMap, BTreeSet};

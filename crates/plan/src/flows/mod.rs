@@ -6,7 +6,8 @@
 //! [`record`] takes the elements that are used. [`sampling`] finds the sampling factor, and
 //! [`time`] the part of the flow in the window. [`collector`] finds the entry and the prefix, and
 //! [`tally`] adds up the octets. [`report`] has the demands, and all that is not in them. [`sflow`]
-//! takes the place of the first three for sFlow, whose samples are single packets.
+//! takes the place of the first three for sFlow, whose samples are single packets. [`relayed`]
+//! reads what goflow2 and akvorado relay: records, or datagrams that take the same path.
 //!
 //! | what | bound | beyond it |
 //! |---|---|---|
@@ -14,6 +15,7 @@
 //! | observation domains | [`collector::MOST_DOMAINS`] in all, [`collector::MOST_DOMAINS_OF_ONE`] of an exporter | messages of others are left out and counted |
 //! | templates of a domain | [`decoder::MOST_TEMPLATES`], [`decoder::MOST_FIELDS`] fields each | the one that was used least lately goes; the template is refused |
 //! | sets that wait for their template | [`decoder::MOST_WAITING`] of a domain, and [`decoder::MOST_WAITING_OCTETS`] | left out and counted |
+//! | a message that another collector relays | [`relayed::LARGEST_MESSAGE`] in a file | the rest of the file is left out and told |
 //! | samplers of a domain | [`sampling::MOST_SAMPLERS`] | not kept |
 //! | sources of sFlow samples of a domain | [`drops::MOST_SOURCES`] | their dropped samples are not counted |
 //! | sums | [`tally::MOST_CELLS`] over all bins | left out and counted |
@@ -31,6 +33,7 @@ mod lookup;
 mod losses;
 pub mod message;
 pub mod record;
+pub mod relayed;
 pub mod report;
 pub mod sampling;
 pub mod sampling_fields;

@@ -17,7 +17,8 @@ const DELAY: std::ops::RangeInclusive<u64> = 0..=7_200_000;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct FlowsTable {
-    listen: Spanned<Vec<Spanned<String>>>,
+    /// Empty if records are read from Kafka only.
+    listen: Option<Spanned<Vec<Spanned<String>>>>,
     pub(super) exporters: PathBuf,
     window: Option<Spanned<DurationValue>>,
     delay: Option<Spanned<DurationValue>>,
@@ -47,7 +48,8 @@ impl File {
             return Err(source.error_at(demands.span(), "serve.demands", message));
         }
         let table = table.get_ref();
-        let addresses = table.listen.get_ref().iter().map(|address| {
+        let given = table.listen.as_ref().map_or(&[][..], |listen| listen.get_ref());
+        let addresses = given.iter().map(|address| {
             address.get_ref().parse().map_err(|_| {
                 let message =
                     "write an address and a port, as in \"0.0.0.0:4739\" or \"[::]:4739\"";
@@ -55,9 +57,12 @@ impl File {
             })
         });
         let listen: Vec<SocketAddr> = addresses.collect::<Result<_, _>>()?;
-        if listen.is_empty() || listen.len() > MOST_ADDRESSES {
+        let relayed = self.kafka.is_some() && table.listen.is_none();
+        if (listen.is_empty() && !relayed) || listen.len() > MOST_ADDRESSES {
             let message = format!("write 1 to {MOST_ADDRESSES} addresses");
-            return Err(source.error_at(table.listen.span(), "flows.listen", message));
+            let span = self.flows.as_ref().map_or(0..0, Spanned::span);
+            let span = table.listen.as_ref().map_or(span, Spanned::span);
+            return Err(source.error_at(span, "flows.listen", message));
         }
         let time = |key: &str,
                     value: &Option<Spanned<DurationValue>>,

@@ -195,3 +195,58 @@ fn errors_name_line_and_key() {
         assert!(error.starts_with(&format!("dir/c.toml:{expected}")), "{error}, not {expected}");
     }
 }
+
+#[cfg(feature = "kafka")]
+#[test]
+fn flow_records_may_come_from_kafka() {
+    let flows = "[flows]\nexporters = \"e.toml\"\n";
+    let kafka = |more: &str| parse(&format!("{SERVE}{}{flows}[kafka]\n{more}", operator()));
+    let whole = "brokers = [\"kafka1:9092\", \"[2001:db8::1]:9092\"]\ntopic = \"flow-messages\"\n";
+    let config = kafka(&format!("{whole}collector = \"goflow2\"\n")).unwrap();
+    assert!(config.flows.unwrap().listen.is_empty());
+    let read = config.kafka.unwrap();
+    assert_eq!((read.brokers.len(), read.start), (2, Start::Latest));
+    assert_eq!(read.relay, forebay_plan::flows::relayed::Relay::Goflow2);
+    for (text, wrong) in [
+        (format!("{whole}collector = \"nfdump\"\n"), "kafka.collector: \"nfdump\" is no known"),
+        (
+            "brokers = [\"kafka1\"]\ntopic = \"a\"\ncollector = \"goflow2\"\n".to_owned(),
+            "a host and a port",
+        ),
+        ("brokers = []\ntopic = \"a\"\ncollector = \"goflow2\"\n".to_owned(), "1 to 16 brokers"),
+        (
+            "brokers = [\"a:1\"]\ntopic = \"a b\"\ncollector = \"goflow2\"\n".to_owned(),
+            "kafka.topic",
+        ),
+    ] {
+        let error = kafka(&text).unwrap_err();
+        assert!(error.contains(wrong), "{error}");
+    }
+    let error = parse(&format!("{SERVE}{}[kafka]\n{whole}collector = \"akvorado\"\n", operator()));
+    assert!(error.unwrap_err().contains("write [flows]"));
+    let error = parse(&format!("{SERVE}{}{flows}", operator())).unwrap_err();
+    assert!(error.contains("flows.listen: write 1 to 16 addresses"), "{error}");
+}
+
+#[test]
+fn the_history_may_go_to_clickhouse() {
+    let clickhouse = |text: &str| {
+        parse(&format!("{SERVE}{}[clickhouse]\n{text}", operator())).map(|c| c.clickhouse.unwrap())
+    };
+    let local = clickhouse("url = \"http://127.0.0.1:8123\"\n").unwrap();
+    assert_eq!((local.database.as_str(), local.user.as_str()), ("default", "default"));
+    let text = "url = \"https://ch.example\"\nauthority = \"ca.pem\"\ndatabase = \"net\"\n\
+                user = \"forebay\"\npassword = \"key\"\n";
+    let remote = clickhouse(text).unwrap();
+    assert_eq!(remote.access.token.as_deref(), Some(Path::new("dir/key")));
+    assert_eq!((remote.access.url.port, remote.database.as_str()), (443, "net"));
+    for (text, wrong) in [
+        ("url = \"127.0.0.1:8123\"\n", "write where the database is"),
+        ("url = \"http://192.0.2.1:8123\"\n", "clear text"),
+        ("url = \"https://ch.example\"\n", "needs `authority`"),
+        ("url = \"http://[::1]:8123\"\nuser = \"a b\"\n", "clickhouse.user: write letters"),
+    ] {
+        let error = clickhouse(text).unwrap_err();
+        assert!(error.contains(wrong), "{error}");
+    }
+}

@@ -281,7 +281,8 @@ pub(crate) fn access(source: &Source, keys: AccessKeys<'_>) -> Result<Access, Co
     Ok(Access { url, token, authority, certificate })
 }
 
-fn url(text: &str) -> Option<Url> {
+/// Reads the URL of a service; `None` if it is none.
+pub(crate) fn url(text: &str) -> Option<Url> {
     let (scheme, rest) = text.split_once("://")?;
     let tls = match scheme {
         "https" => true,

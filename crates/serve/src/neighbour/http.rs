@@ -102,20 +102,17 @@ impl Service {
         self.ask("PUT", path, body)
     }
 
+    /// Returns the token.
+    pub(crate) fn token(&self) -> Option<&str> {
+        self.token.as_deref()
+    }
+
     fn ask(&self, method: &str, path: &str, body: &str) -> Result<Value, FetchError> {
-        let Url { host, port, .. } = &self.url;
-        let place = format!("{host}:{port}");
-        let host_field = if host.contains(':') { format!("[{host}]") } else { host.clone() };
         let token = match &self.token {
             Some(token) => format!("authorization: Bearer {token}\r\n"),
             None => String::new(),
         };
-        let request = format!(
-            "{method} {path} HTTP/1.1\r\nhost: {host_field}:{port}\r\nconnection: close\r\n{token}\
-             content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
-            body.len()
-        );
-        let reached = self.exchange(&request).map_err(|e| FetchError::Reach(place, e))?;
+        let reached = self.exchange_of(method, path, &token, "application/json", body)?;
         let (status, body) = answer(&reached).map_err(FetchError::Answer)?;
         let value: Result<Value, _> = serde_json::from_slice(body);
         if status == 200 {
@@ -125,6 +122,26 @@ impl Service {
         let text = error.map_or_else(|| String::from_utf8_lossy(body).into_owned(), str::to_owned);
         let message = text.chars().filter(|c| !c.is_control()).take(SHOWN).collect();
         Err(FetchError::Refused { path: path.to_owned(), status, message })
+    }
+
+    /// Sends a request with these header lines, and returns the whole answer with its head.
+    pub(crate) fn exchange_of(
+        &self,
+        method: &str,
+        path: &str,
+        lines: &str,
+        kind: &str,
+        body: &str,
+    ) -> Result<Vec<u8>, FetchError> {
+        let Url { host, port, .. } = &self.url;
+        let place = format!("{host}:{port}");
+        let host = if host.contains(':') { format!("[{host}]") } else { host.clone() };
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nhost: {host}:{port}\r\nconnection: close\r\n{lines}\
+             content-type: {kind}\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        self.exchange(&request).map_err(|e| FetchError::Reach(place, e))
     }
 
     fn exchange(&self, request: &str) -> io::Result<Vec<u8>> {

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::neighbour::storage_failure;
 use super::{Request, Service};
 use crate::answer::Answer;
+use crate::history::History;
 use crate::inputs::DemandText;
 use crate::routes::Op;
 use crate::{clock, metrics, page};
@@ -90,6 +91,8 @@ impl Service {
             report.demands.clear();
             report
         });
+        let feed = self.collecting.as_ref().and_then(|collecting| collecting.feed());
+        let relayed = feed.map(|feed| feed.report());
         let learned = self
             .learning
             .as_ref()
@@ -115,6 +118,8 @@ impl Service {
             "hints": last.hints,
             "flows": last.flows,
             "measured": measured,
+            "relayed": relayed,
+            "history": self.history().map(History::report),
             "learned": learned,
             "report": last.report.as_deref(),
         })

@@ -77,7 +77,21 @@ impl Service {
             inner.last.error = Some(why.to_string());
             inner.last.failures += 1;
         }
+        self.remember(&result, now);
         result
+    }
+
+    /// Adds a round to the history, if there is one.
+    fn remember(&self, result: &Result<Done, RoundError>, now: u64) {
+        let Some(history) = self.history() else { return };
+        let inner = self.inner();
+        let last = &inner.last;
+        let demand = last.report.as_ref().map_or(0.0, |report| report.demand);
+        let outcome = result.as_ref().map(|done| *done).map_err(ToString::to_string);
+        history.round(now, last.took, demand, &outcome);
+        if outcome.is_ok() {
+            history.plan(now, last.round, &last.flows, &last.hints);
+        }
     }
 
     fn run_round(

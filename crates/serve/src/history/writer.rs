@@ -1,0 +1,146 @@
+//! Writes the queue of a [`History`] by ClickHouse's HTTP interface.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::{Batch, History, Table};
+use crate::config::Clickhouse;
+use crate::neighbour::http::{FetchError, Service};
+
+/// The interval at which the thread looks for rows, or whether it should stop.
+const RETRY: Duration = Duration::from_millis(200);
+/// The first wait after a failure.
+const FIRST_WAIT: Duration = Duration::from_secs(1);
+/// The longest wait after a failure.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+/// The longest part of an error that is shown.
+const SHOWN: usize = 300;
+
+/// Why the database did not take something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// It could not be reached, or was not able to: the same may be sent again.
+    Away(String),
+    /// It refuses the contents: the same would be refused again.
+    Refused(String),
+}
+
+/// A ClickHouse database.
+#[derive(Debug)]
+pub struct Database {
+    service: Service,
+    /// The header lines of each request.
+    head: String,
+    database: String,
+    /// Tells this start of the service from others, whose batches have the same numbers.
+    start: u64,
+}
+
+impl Database {
+    /// Reads the files that `settings` name. `start` is the time of the start of the service.
+    ///
+    /// # Errors
+    /// If one cannot be used.
+    pub fn new(settings: &Clickhouse, start: u64) -> Result<Self, FetchError> {
+        let service = Service::new(&settings.access)?;
+        let mut head = format!("X-ClickHouse-User: {}\r\n", settings.user);
+        if let Some(password) = service.token() {
+            head += &format!("X-ClickHouse-Key: {password}\r\n");
+        }
+        Ok(Self { service, head, database: settings.database.clone(), start })
+    }
+
+    /// Creates the tables that do not exist.
+    ///
+    /// # Errors
+    /// If the database does not.
+    pub fn create(&self) -> Result<(), Failure> {
+        Table::ALL.iter().try_for_each(|table| self.post("", &table.create()))
+    }
+
+    /// Writes a batch.
+    ///
+    /// # Errors
+    /// If the database does not take it, or that is unknown.
+    pub fn insert(&self, batch: &Batch) -> Result<(), Failure> {
+        let table = batch.table.name();
+        let query = format!(
+            "&query=INSERT%20INTO%20{table}%20FORMAT%20JSONEachRow\
+             &date_time_input_format=best_effort\
+             &insert_deduplication_token={}-{}",
+            self.start, batch.number
+        );
+        self.post(&query, &batch.body)
+    }
+
+    fn post(&self, query: &str, body: &str) -> Result<(), Failure> {
+        // With `wait_end_of_query` the status tells whether all of the query succeeded.
+        let path = format!("/?database={}&wait_end_of_query=1{query}", self.database);
+        let answer = self.service.exchange_of("POST", &path, &self.head, "text/plain", body);
+        let answer = answer.map_err(|e| Failure::Away(e.to_string()))?;
+        let head = answer.split(|octet| *octet == b'\r').next().unwrap_or_default();
+        let status = std::str::from_utf8(head).ok().filter(|line| line.starts_with("HTTP/1."));
+        let status = status.and_then(|line| line.split(' ').nth(1)?.parse::<u16>().ok());
+        let text = String::from_utf8_lossy(&answer);
+        let body = text.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+        let shown: String = body.chars().filter(|c| !c.is_control()).take(SHOWN).collect();
+        match status {
+            Some(200) => Ok(()),
+            None => Err(Failure::Away("the answer is no HTTP: is this ClickHouse?".to_owned())),
+            // 400 is for contents that cannot be parsed. A missing table or user can be mended.
+            Some(400) => Err(Failure::Refused(format!("the database answered 400: {shown}"))),
+            Some(other) => Err(Failure::Away(format!("the database answered {other}: {shown}"))),
+        }
+    }
+}
+
+/// Writes rows until `stop` is set, and then what is left, up to the first failure.
+pub fn write(database: &Database, history: &History, stop: &AtomicBool) {
+    let (mut wait, mut due, mut created) = (FIRST_WAIT, Instant::now(), false);
+    loop {
+        let stopping = stop.load(Ordering::Relaxed);
+        if !stopping && Instant::now() < due {
+            thread::sleep(RETRY);
+            continue;
+        }
+        let Some(batch) = history.next() else {
+            if stopping {
+                return;
+            }
+            thread::sleep(RETRY);
+            continue;
+        };
+        let tables = if created { Ok(()) } else { database.create() };
+        created |= tables.is_ok();
+        let outcome = match tables {
+            Ok(()) => database.insert(&batch),
+            // Tables may be there already, for a user that may only insert.
+            Err(Failure::Refused(_)) => database.insert(&batch),
+            Err(away) => Err(away),
+        };
+        match outcome {
+            Ok(()) => {
+                history.done();
+                wait = FIRST_WAIT;
+            }
+            Err(Failure::Refused(why)) => {
+                tracing::warn!("rows of the history are lost: {why}");
+                history.refused(&why);
+            }
+            Err(Failure::Away(why)) => {
+                history.failed(&why);
+                if stopping {
+                    let left = history.report().waiting;
+                    tracing::warn!("{left} rows of the history are lost: {why}");
+                    return;
+                }
+                tracing::warn!("cannot write the history, trying again in {wait:?}: {why}");
+                // A table may have been dropped.
+                created = false;
+                due = Instant::now() + wait;
+                wait = (wait * 2).min(LONGEST_WAIT);
+            }
+        }
+    }
+}
