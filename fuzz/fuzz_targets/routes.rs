@@ -37,6 +37,10 @@ fuzz_target!(|data: &[u8]| {
         }
     }
     check(&table);
+    let graph = table.graph();
+    assert!(graph.routers().len() <= graph.len());
+    let routers = graph.adjacencies().into_iter().flat_map(|(from, to)| [from, to]);
+    assert!(routers.into_iter().all(|router| router.len() <= data.len()));
     // The router connects again and sends the same once more.
     let before = table.routes();
     session.cut(&mut table);
@@ -51,4 +55,5 @@ fuzz_target!(|data: &[u8]| {
     check(&table);
     session.close(&mut table);
     assert_eq!((table.routes(), table.distinct(), table.peers().count()), (0, 0, 0));
+    assert!(table.graph().is_empty());
 });

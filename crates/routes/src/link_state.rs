@@ -40,7 +40,7 @@ pub struct NodeId {
     /// The instance of the protocol.
     pub instance: u64,
     /// The descriptors, as TLVs in ascending order.
-    descriptors: Box<[u8]>,
+    pub descriptors: Box<[u8]>,
     /// The router in the protocol: 4 octets for OSPF, 6 for IS-IS, and more for the network of a
     /// broadcast link.
     pub router: Box<[u8]>,
@@ -175,6 +175,18 @@ pub struct Router {
     pub addresses: BTreeSet<IpAddr>,
 }
 
+/// Two adjacent routers, by their identifiers in the protocol.
+pub type Adjacency = (Box<[u8]>, Box<[u8]>);
+
+/// The routers of a broadcast network.
+#[derive(Debug, Default)]
+struct Members<'a> {
+    /// Routers with a link into the network.
+    into: BTreeSet<&'a [u8]>,
+    /// Routers that the network has a link to.
+    out: BTreeSet<&'a [u8]>,
+}
+
 /// What all peers report.
 #[derive(Clone, Debug, Default)]
 pub struct Graph {
@@ -184,7 +196,7 @@ pub struct Graph {
 
 impl Graph {
     /// Takes the report of an object by a peer. Beyond [`MOST_OBJECTS`] new ones are counted only.
-    pub(crate) fn announce(&mut self, peer: PeerId, object: Object, said: &Said) {
+    pub fn announce(&mut self, peer: PeerId, object: Object, said: &Said) {
         if self.objects.len() >= MOST_OBJECTS && !self.objects.contains_key(&object) {
             self.refused += 1;
             return;
@@ -262,9 +274,9 @@ impl Graph {
 
     /// Returns the pairs of routers with a link from the first to the second, by identifier. They
     /// are [`MOST_OBJECTS`] at most, since a network of many routers has far more pairs.
-    pub fn adjacencies(&self) -> BTreeSet<(Box<[u8]>, Box<[u8]>)> {
+    pub fn adjacencies(&self) -> BTreeSet<Adjacency> {
         let mut pairs = BTreeSet::new();
-        let mut members: BTreeMap<&[u8], [BTreeSet<&[u8]>; 2]> = BTreeMap::new();
+        let mut members: BTreeMap<&[u8], Members<'_>> = BTreeMap::new();
         for object in self.objects.keys() {
             let Object::Link { from, to, .. } = object else { continue };
             match (from.is_network(), to.is_network()) {
@@ -272,15 +284,15 @@ impl Graph {
                     pairs.insert((from.router.clone(), to.router.clone()));
                 }
                 (false, true) => {
-                    members.entry(&to.router).or_default()[0].insert(&from.router);
+                    members.entry(&to.router).or_default().into.insert(&from.router);
                 }
                 (true, false) => {
-                    members.entry(&from.router).or_default()[1].insert(&to.router);
+                    members.entry(&from.router).or_default().out.insert(&to.router);
                 }
                 (true, true) => {}
             }
         }
-        for [into, out] in members.values() {
+        for Members { into, out } in members.values() {
             for from in into {
                 for to in out.iter().filter(|to| *to != from) {
                     if pairs.len() >= MOST_OBJECTS {

@@ -11,13 +11,14 @@ use std::time::Duration;
 
 use forebay_plan::flows::RouteUsers;
 use forebay_plan::input::{self, Learned};
-use forebay_plan::topology::RouterId;
+use forebay_plan::topology::{RouterId, Topology};
 use forebay_routes::bmp::{Counts, Session};
 use forebay_routes::table::Table;
 use serde::Serialize;
 
 use crate::clock;
 use crate::config::Bmp;
+use crate::topology_check::TopologyCheck;
 
 /// The events that are kept; the oldest makes room.
 const MOST_EVENTS: usize = 64;
@@ -307,6 +308,19 @@ impl Learning {
         Ok(input::learned(&table, &self.next_hops))
     }
 
+    /// Compares the topology with what routers report, of which a round learned `learned`.
+    pub fn check(&self, topology: &Topology, learned: &Learned) -> TopologyCheck {
+        let sessions = {
+            let inner = self.inner();
+            let all = self.config.routers.iter().zip(&inner.routers);
+            let ready = all.filter(|(_, router)| router.ready.is_some());
+            ready.map(|(config, _)| config.name.as_str()).collect()
+        };
+        let used = learned.prefixes.values().map(|users| users.router).collect();
+        let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
+        TopologyCheck::new(topology, &sessions, &used, table.graph(), &self.next_hops)
+    }
+
     /// Returns the time from which on all routes were there.
     ///
     /// # Errors
@@ -424,6 +438,8 @@ pub struct Known {
     pub unknown_hops: usize,
     /// Those of them with the most prefixes, each with its number of prefixes.
     pub hops: Vec<(String, usize)>,
+    /// Where the file of the topology and the reports of routers differ.
+    pub topology: TopologyCheck,
 }
 
 impl Known {
@@ -439,6 +455,7 @@ impl Known {
             left_out: learned.left_out,
             unknown_hops: unknown.len(),
             hops: hops.collect(),
+            topology: TopologyCheck::default(),
         }
     }
 }

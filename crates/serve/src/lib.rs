@@ -41,6 +41,7 @@ mod run;
 pub mod service;
 pub mod speaker;
 pub mod store;
+pub mod topology_check;
 
 pub use config::Config;
 pub use forebay_web::{answer, events, token};

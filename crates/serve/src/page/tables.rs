@@ -176,5 +176,16 @@ pub(super) fn routes(learned: &Value) -> Markup {
             "."
         }
         (table(&heads, &rows))
+        @for (what, key) in [
+            ("Routers of the topology's file that no session, route or BGP-LS shows", "unseen"),
+            ("Routers of BGP-LS that the topology's file does not have", "unknown"),
+            ("Links of BGP-LS that the topology's file does not have", "links_only_reported"),
+            ("Links of the topology's file that BGP-LS does not have", "links_only_in_file"),
+        ] {
+            @let names = array(&learned["round"]["topology"][key]["names"]);
+            @if !names.is_empty() {
+                p class="say" { (what) ": " (names.iter().map(text).collect::<Vec<_>>().join(", ")) "." }
+            }
+        }
     }
 }

@@ -102,7 +102,10 @@ impl Service {
     ) -> Result<Done, RoundError> {
         let begun = Instant::now();
         let learned = self.learning().map(Learning::prefixes).transpose()?;
-        let known = learned.as_ref().map(Known::of);
+        let known = learned.as_ref().map(|learned| {
+            let topology = self.learning().map(|l| l.check(&self.fixed.topology, learned));
+            Known { topology: topology.unwrap_or_default(), ..Known::of(learned) }
+        });
         let prefixes = match learned {
             Some(learned) => Arc::new(learned.prefixes),
             None => Arc::clone(&self.fixed.prefixes),
