@@ -131,7 +131,7 @@ pub(super) struct ArmTable {
 /// `sendbox`: `"forward"`, or a table that describes the bundle.
 pub(super) enum SendboxValue {
     Forward,
-    Bundle(BundleTable),
+    Bundle(Box<BundleTable>),
 }
 
 impl<'de> Deserialize<'de> for SendboxValue {
@@ -151,7 +151,8 @@ impl<'de> Deserialize<'de> for SendboxValue {
                 }
             }
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<SendboxValue, A::Error> {
-                BundleTable::deserialize(MapAccessDeserializer::new(map)).map(SendboxValue::Bundle)
+                let table = BundleTable::deserialize(MapAccessDeserializer::new(map))?;
+                Ok(SendboxValue::Bundle(Box::new(table)))
             }
         }
         deserializer.deserialize_any(Either)
