@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "no test uses all of it")]
 
 use std::io::{Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -85,12 +85,16 @@ impl Sites {
             listener.accept().unwrap().0.read_to_end(&mut all).unwrap();
             all.len()
         });
-        within(&self.from.0, move || {
+        let stream = within(&self.from.0, move || {
             let mut stream = TcpStream::connect(address).unwrap();
             set(&stream, libc::SOL_SOCKET, libc::SO_SNDBUF, send_buffer);
             stream.write_all(&vec![0x5a; len]).unwrap();
+            stream.shutdown(Shutdown::Write).unwrap();
+            stream
         });
         assert_eq!(reader.join().unwrap(), len);
+        // What the sender does not know to have arrived leaves again, 200 ms later.
+        until(|| unacknowledged(&stream) == 0);
     }
 
     /// Sends a datagram of `len` bytes in a frame with `padding` more at its end.
@@ -180,6 +184,16 @@ fn set(socket: &impl AsRawFd, level: i32, name: i32, value: i32) {
     // SAFETY: the option's value is an int that lives through the call.
     let rc = unsafe { libc::setsockopt(fd, level, name, (&raw const value).cast(), 4) };
     assert_eq!(rc, 0, "{}", std::io::Error::last_os_error());
+}
+
+/// The bytes that a TCP connection has sent, or is to send, and that are not known to have arrived;
+/// its end counts as one.
+fn unacknowledged(stream: &TcpStream) -> i32 {
+    let mut bytes = 0;
+    // SAFETY: the answer is an int that lives through the call.
+    let rc = unsafe { libc::ioctl(stream.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+    assert_eq!(rc, 0, "{}", std::io::Error::last_os_error());
+    bytes
 }
 
 /// Waits for something that takes a moment.
