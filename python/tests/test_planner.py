@@ -32,7 +32,7 @@ PREFIXES = [{"prefix": f"198.18.{n}.0/24", "router": "metro", "share": 1} for n 
 
 
 def graph() -> networkx.Graph:
-    """The network of `experiments/interconnect`: 80 Mbit/s fit, of which 30 enter in the west."""
+    """A network with three entries: 80 Mbit/s fit, of which 30 enter in the west."""
     made = networkx.Graph(name="three ingresses")
     made.add_nodes_from(["west", "north", "east", "core"], serves=False)
     made.add_node("metro")
@@ -59,7 +59,11 @@ def test_a_graph_and_frames_give_a_plan() -> None:
 def test_files_and_values_give_the_same_plan(tmp_path: Path) -> None:
     demands = tmp_path / "demands.csv"
     demands.write_text(DEMANDS.to_csv(index=False, float_format="%.0f"))
-    files = Network(EXAMPLE / "isp.json", str(EXAMPLE / "providers.toml"), demands)
+    topology = tmp_path / "isp.json"
+    made = graph()
+    networkx.set_node_attributes(made, {name: name for name in made}, "label")
+    topology.write_text(json.dumps(networkx.node_link_data(made, edges="links")))
+    files = Network(topology, str(EXAMPLE / "providers.toml"), demands)
     text = (EXAMPLE / "providers.toml").read_text()
     for table in (DEMANDS, pyarrow.table(DEMANDS), DEMANDS.to_dict("records")):
         values = Network(graph(), text, table)
