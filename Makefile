@@ -26,7 +26,7 @@ help:
 	@echo 'make test-faults      run the tests of faults and print a table of them (needs root)'
 	@echo 'make test-python      build the Python package and run its tests and notebooks'
 	@echo 'make test-kernel      test kernel/zd; builds two kernels first'
-	@echo 'make test-bgp         run the demo-plan scenario with faults, and metrics over FRR (needs root; installs GoBGP, BIRD and FRR)'
+	@echo 'make test-bgp         run the demo-plan scenario with faults, and metrics (needs root; installs daemons)'
 	@echo 'make bench            run the benchmarks'
 	@echo 'make bench-dataplane  measure CPU per forwarded gigabit (needs root and a quiet machine)'
 	@echo 'make fuzz             run each fuzz target for RUNS inputs (default 1000000); installs cargo-fuzz'

@@ -144,8 +144,10 @@ impl Service {
             at.map(|address| format!("\"{}\"", SocketAddr::new(address, PORT))).collect();
         let listen = listen.join(", ");
         let mut text = format!(
-            "[serve]\nlisten = [{listen}]\ncleartext = true\nstate = \"plan.db\"\ntopology = \"{}\"\nproviders = \"{}\"\n\
-             prefixes = \"{}\"\ndemands = {}\nlinks = {}\ninterval = \"1440 min\"\nreserve = \"{RESERVE}\"\n\n\
+            "[serve]\nlisten = [{listen}]\ncleartext = true\nstate = \"plan.db\"\n\
+             topology = \"{}\"\nproviders = \"{}\"\n\
+             prefixes = \"{}\"\ndemands = {}\nlinks = {}\ninterval = \"1440 min\"\n\
+             reserve = \"{RESERVE}\"\n\n\
              [operator]\ntoken = \"{}\"\n\n[routers]\ntoken = \"{}\"\n\n",
             TOPOLOGY.0,
             PROVIDERS.0,

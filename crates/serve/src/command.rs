@@ -8,6 +8,25 @@ use std::time::{Duration, Instant};
 /// The interval at which a command is checked for its end.
 const POLL: Duration = Duration::from_millis(1);
 
+/// Why what a command reads or changes is not known or not changed.
+#[derive(Debug, thiserror::Error)]
+pub enum CommandError {
+    /// The command cannot be run, or does not end.
+    #[error("cannot run {0}: {1}")]
+    Run(String, io::Error),
+    /// The command failed.
+    #[error("{command}: {message}")]
+    Failed {
+        /// The command with its arguments.
+        command: String,
+        /// What it printed.
+        message: String,
+    },
+    /// The output of the command cannot be understood.
+    #[error("{0}: its output cannot be read: {1}")]
+    Output(String, String),
+}
+
 /// What a command printed.
 #[derive(Debug)]
 pub(crate) struct Finished {

@@ -18,7 +18,7 @@
 pub mod bmp;
 mod clock;
 pub mod collect;
-mod command;
+pub mod command;
 pub mod config;
 pub mod damping;
 pub mod files;

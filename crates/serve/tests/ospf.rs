@@ -22,7 +22,8 @@ const PLACES: [&str; 4] = ["a", "b", "c", "d"];
 /// The wires with the metrics of both ends. The way over `b` is the shortest.
 const WIRES: [(usize, usize, u32); 4] = [(0, 1, 10), (1, 3, 10), (0, 2, 15), (2, 3, 15)];
 const TOPOLOGY: &str = r#"{"directed": false,
-"nodes": [{"id": 1, "label": "a"}, {"id": 2, "label": "b"}, {"id": 3, "label": "c"}, {"id": 4, "label": "d"}],
+"nodes": [{"id": 1, "label": "a"}, {"id": 2, "label": "b"}, {"id": 3, "label": "c"},
+{"id": 4, "label": "d"}],
 "links": [{"source": 1, "target": 2, "capacity": "50 Mbit/s", "metric": 10},
 {"source": 2, "target": 4, "capacity": "50 Mbit/s", "metric": 10},
 {"source": 1, "target": 3, "capacity": "100 Mbit/s", "metric": 15},

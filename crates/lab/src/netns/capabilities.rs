@@ -184,7 +184,8 @@ mod tests {
     #[test]
     fn what_only_the_simulator_carries_is_refused() {
         let text = "name = \"x\"\nduration = \"1 s\"\n\
-                    path = { rate = \"9 Mbit/s\", rtt = \"9 ms\", queue = { kind = \"fifo\", limit = \"1 bdp\" } }\n\
+                    [path]\nrate = \"9 Mbit/s\"\nrtt = \"9 ms\"\n\
+                    queue = { kind = \"fifo\", limit = \"1 bdp\" }\n\
                     [[traffic]]\nname = \"bulk\"\nkind = \"bulk\"\nflows = 1000\n\
                     [[arm]]\nname = \"a\"\nsendbox = \"forward\"\n";
         let said = |text: &str| {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::config::Router;
-use crate::command::run;
+use crate::command::{CommandError, run};
 
 /// The time after which a command that has not ended counts as failed.
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -18,25 +18,6 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 const LARGEST: u64 = 50_000_000;
 /// The longest part of an error that is shown.
 const SHOWN: usize = 300;
-
-/// Why a router's metrics cannot be read or changed.
-#[derive(Debug, thiserror::Error)]
-pub enum FrrError {
-    /// The command cannot be run, or does not end.
-    #[error("cannot run {0}: {1}")]
-    Run(String, io::Error),
-    /// The command failed.
-    #[error("{command}: {message}")]
-    Failed {
-        /// The command with its arguments.
-        command: String,
-        /// What it printed.
-        message: String,
-    },
-    /// The output of the command cannot be understood.
-    #[error("{0}: its output cannot be read: {1}")]
-    Output(String, String),
-}
 
 /// The metric of an interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -81,7 +62,7 @@ impl<'a> Frr<'a> {
     ///
     /// # Errors
     /// If the shell fails, or OSPF does not run.
-    pub fn read(&self) -> Result<BTreeMap<String, Metrics>, FrrError> {
+    pub fn read(&self) -> Result<BTreeMap<String, Metrics>, CommandError> {
         let configured = configured(&self.ask(&["show running-config"])?);
         let mut all: BTreeMap<String, Metrics> = BTreeMap::new();
         let v2 = self.json("show ip ospf interface json")?;
@@ -102,7 +83,7 @@ impl<'a> Frr<'a> {
     ///
     /// # Errors
     /// If the shell refuses.
-    pub fn set(&self, interface: &str, v2: Wanted, v3: Option<Wanted>) -> Result<(), FrrError> {
+    pub fn set(&self, interface: &str, v2: Wanted, v3: Option<Wanted>) -> Result<(), CommandError> {
         let enter = format!("interface {interface}");
         let mut lines = vec!["configure terminal".to_owned(), enter, line("ip ospf", v2)];
         lines.extend(v3.map(|v3| line("ipv6 ospf6", v3)));
@@ -110,9 +91,10 @@ impl<'a> Frr<'a> {
         self.ask(&lines).map(drop)
     }
 
-    fn json(&self, line: &str) -> Result<Value, FrrError> {
+    fn json(&self, line: &str) -> Result<Value, CommandError> {
         let text = self.ask(&[line])?;
-        serde_json::from_str(&text).map_err(|e| FrrError::Output(self.name(line), e.to_string()))
+        serde_json::from_str(&text)
+            .map_err(|e| CommandError::Output(self.name(line), e.to_string()))
     }
 
     fn name(&self, line: &str) -> String {
@@ -120,9 +102,9 @@ impl<'a> Frr<'a> {
     }
 
     /// Runs lines of the shell, and returns what it printed.
-    fn ask(&self, lines: &[&str]) -> Result<String, FrrError> {
+    fn ask(&self, lines: &[&str]) -> Result<String, CommandError> {
         let name = || self.name(&lines.join("; "));
-        let fail = |e: io::Error| FrrError::Run(name(), e);
+        let fail = |e: io::Error| CommandError::Run(name(), e);
         let Some((program, arguments)) = self.router.vtysh.split_first() else {
             return Err(fail(io::ErrorKind::InvalidInput.into()));
         };
@@ -145,7 +127,7 @@ impl<'a> Frr<'a> {
             true => format!("it failed without output ({})", done.status),
             false => text.chars().take(SHOWN).collect(),
         };
-        Err(FrrError::Failed { command: name(), message })
+        Err(CommandError::Failed { command: name(), message })
     }
 }
 
@@ -245,7 +227,7 @@ mod tests {
         let error = Frr::new(&router).read().unwrap_err().to_string();
         assert!(error.contains("its output cannot be read: "), "{error}");
         let missing = Router { vtysh: vec!["/no/vtysh".to_owned()], ..router };
-        assert!(matches!(Frr::new(&missing).read(), Err(FrrError::Run(..))));
+        assert!(matches!(Frr::new(&missing).read(), Err(CommandError::Run(..))));
     }
 
     #[test]

@@ -12,8 +12,9 @@ use forebay_plan::topology::{LinkId, Topology};
 use forebay_plan::weights::{Fullest, Order, Step, order};
 
 use super::config::{Config, Router};
-use super::frr::{Frr, FrrError, Metric, Metrics, Wanted};
+use super::frr::{Frr, Metric, Metrics, Wanted};
 use super::journal::Journal;
+use crate::command::CommandError;
 use crate::lock::Lock;
 
 /// The time that a start waits for another process that ends.
@@ -32,7 +33,7 @@ pub enum Error {
     Unfit(PathBuf, String),
     /// A router's metrics cannot be read or changed.
     #[error("{0}: {1}")]
-    Router(String, FrrError),
+    Router(String, CommandError),
     /// A router has another metric than the one that was set.
     #[error("{router}: {interface} has {found} instead of {wanted} after the change")]
     NotTaken {
@@ -47,8 +48,8 @@ pub enum Error {
     },
     /// A step would overload a link.
     #[error(
-        "after {step} the link {link} would have {load:.0} % of its capacity, more than before the first change \
-         and after the last: use --anyway to do it nevertheless"
+        "after {step} the link {link} would have {load:.0} % of its capacity, more than before the \
+         first change and after the last: use --anyway to do it nevertheless"
     )]
     Overload {
         /// The change in words.

@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use super::change::{Action, Change, Key, State, Target, breaks, joined, makes};
 use super::config::Config;
-use crate::command::{Finished, run};
+use crate::command::{CommandError, Finished, run};
 
 /// The time after which a command that has not ended counts as failed.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -23,25 +23,6 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 const LARGEST: u64 = 200_000_000;
 /// The longest part of an error that is shown.
 const SHOWN: usize = 300;
-
-/// Why the kernel's routes cannot be read or changed.
-#[derive(Debug, thiserror::Error)]
-pub enum LinuxError {
-    /// The command cannot be run, or does not end.
-    #[error("cannot run {0}: {1}")]
-    Run(String, io::Error),
-    /// The command failed.
-    #[error("{command}: {message}")]
-    Failed {
-        /// The command with its arguments.
-        command: String,
-        /// What it printed.
-        message: String,
-    },
-    /// The output of the command cannot be understood.
-    #[error("{0}: its output cannot be read: {1}")]
-    Output(String, String),
-}
 
 /// What a command printed, and the lines of its input that failed.
 #[derive(Debug)]
@@ -81,7 +62,7 @@ impl Linux {
     ///
     /// # Errors
     /// If the command fails.
-    pub fn read(&self, protocol: u8) -> Result<State, LinuxError> {
+    pub fn read(&self, protocol: u8) -> Result<State, CommandError> {
         let protocol = protocol.to_string();
         let list = |arguments: &[&str]| {
             let name = arguments.join(" ");
@@ -91,8 +72,8 @@ impl Linux {
             }
             match serde_json::from_slice(&ran.output) {
                 Ok(Value::Array(all)) => Ok(all),
-                Ok(_) => Err(LinuxError::Output(name, "it is no list".to_owned())),
-                Err(e) => Err(LinuxError::Output(name, e.to_string())),
+                Ok(_) => Err(CommandError::Output(name, "it is no list".to_owned())),
+                Err(e) => Err(CommandError::Output(name, e.to_string())),
             }
         };
         let own = ["show", "protocol", &protocol];
@@ -101,7 +82,7 @@ impl Linux {
         let nexthops = list(&[&["-json", "nexthop"], &own[..]].concat())?;
         let all = list(&["-json", "nexthop", "show"])?;
         state(&nexthops, &all, &[routes("-4")?, routes("-6")?].concat())
-            .map_err(|why| LinuxError::Output("ip".to_owned(), why))
+            .map_err(|why| CommandError::Output("ip".to_owned(), why))
     }
 
     /// Returns those of `segments` that the kernel has a route to. The default route does not
@@ -112,7 +93,7 @@ impl Linux {
     pub fn reachable(
         &self,
         segments: &BTreeSet<Ipv6Addr>,
-    ) -> Result<BTreeSet<Ipv6Addr>, LinuxError> {
+    ) -> Result<BTreeSet<Ipv6Addr>, CommandError> {
         if segments.is_empty() {
             return Ok(BTreeSet::new());
         }
@@ -125,7 +106,7 @@ impl Linux {
         let name = || "ip route get".to_owned();
         let mut count = 0;
         for ((segment, _), answer) in there.clone().zip(answers) {
-            let answer = answer.map_err(|e| LinuxError::Output(name(), e.to_string()))?;
+            let answer = answer.map_err(|e| CommandError::Output(name(), e.to_string()))?;
             count += 1;
             if answer[0]["dst"].as_str().is_some_and(|dst| dst != "default") {
                 reachable.insert(*segment);
@@ -133,7 +114,7 @@ impl Linux {
         }
         match there.count() == count {
             true => Ok(reachable),
-            false => Err(LinuxError::Output(name(), "an answer is missing".to_owned())),
+            false => Err(CommandError::Output(name(), "an answer is missing".to_owned())),
         }
     }
 
@@ -142,7 +123,7 @@ impl Linux {
     ///
     /// # Errors
     /// If the kernel cannot be read, or a path or a group cannot be added.
-    pub fn reach(&self, target: &Target, config: &Config) -> Result<Outcome, LinuxError> {
+    pub fn reach(&self, target: &Target, config: &Config) -> Result<Outcome, CommandError> {
         let mut outcome = Outcome::default();
         let state = self.read(config.protocol)?;
         let (made, left_out) = makes(&state, target, config.first);
@@ -172,7 +153,7 @@ impl Linux {
         changes: Vec<Change>,
         config: &Config,
         outcome: &mut Outcome,
-    ) -> Result<(), LinuxError> {
+    ) -> Result<(), CommandError> {
         let mut batches: [(&[&str], Vec<Change>); 3] =
             [(&["-4"], Vec::new()), (&["-6"], Vec::new()), (&[], Vec::new())];
         for change in changes {
@@ -202,9 +183,9 @@ impl Linux {
         Ok(())
     }
 
-    fn run(&self, arguments: &[&str], input: String) -> Result<Ran, LinuxError> {
+    fn run(&self, arguments: &[&str], input: String) -> Result<Ran, CommandError> {
         let name = || format!("ip {}", arguments.join(" "));
-        let fail = |e: io::Error| LinuxError::Run(name(), e);
+        let fail = |e: io::Error| CommandError::Run(name(), e);
         let Some((program, first)) = self.command.split_first() else {
             return Err(fail(io::ErrorKind::InvalidInput.into()));
         };
@@ -216,7 +197,7 @@ impl Linux {
         if !status.success() && failed.is_empty() {
             let message = errors.split_whitespace().collect::<Vec<_>>().join(" ");
             let message = message.chars().take(SHOWN).collect();
-            return Err(LinuxError::Failed { command: name(), message });
+            return Err(CommandError::Failed { command: name(), message });
         }
         Ok(Ran { output, failed })
     }

@@ -18,7 +18,8 @@ use super::answer::{PATHS, Paths, VERSION, Version};
 use super::change::{Change, Target, changes};
 use super::config::Config;
 use super::decide::Controller;
-use super::linux::{Linux, LinuxError, Outcome};
+use super::linux::{Linux, Outcome};
+use crate::command::CommandError;
 use crate::neighbour::http::{FetchError, Service};
 
 /// The subcommand with which the client starts its program again as the supervisor. The program
@@ -42,7 +43,7 @@ pub enum Error {
     Fetch(#[from] FetchError),
     /// The kernel's routes cannot be read or changed.
     #[error(transparent)]
-    Linux(#[from] LinuxError),
+    Linux(#[from] CommandError),
     /// Another process has the configuration.
     #[error("{0} is in use by another running forebay process: stop that first")]
     InUse(PathBuf),
