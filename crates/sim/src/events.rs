@@ -1,9 +1,9 @@
 //! The event queue: a priority queue over virtual time.
 //!
 //! Times are divided into digits of six bits. An event waits at the level of the highest digit in
-//! which its time differs from the current time, in the slot of that digit's value. Two
+//! which its time differs from the wheel's time, in the slot of that digit's value. Two
 //! find-first-set instructions find the next event: the lowest level and its lowest slot. When the
-//! current time reaches a slot with several events, they move to the levels below.
+//! wheel's time reaches a slot with several events, they move to the levels below.
 //!
 //! This is a timing wheel (Varghese and Lauck, "Hashed and hierarchical timing wheels", SOSP 1987,
 //! scheme 7) that finds slots like Eiffel's integer queues (Saeed et al., NSDI 2019, section 3.1).
@@ -11,6 +11,10 @@
 //!
 //! Events of one instant come in the order of their insertion. An event inserted earlier is never
 //! at a lower level than a later one of the same time, and slots are emptied in order.
+//!
+//! The few events that come next and are soon replaced, such as the departures of a link, wait
+//! beside the wheel in a short sorted list, from which a packet's events take no steps down the
+//! levels. The wheel's time then stays behind, at its own latest event or a later slot's start.
 
 use forebay_units::Nanos;
 
@@ -21,13 +25,25 @@ const LEVELS: usize = 11;
 const NONE: u32 = u32::MAX;
 /// The level whose slots are a quarter of a millisecond long.
 const SOON: u32 = 3;
+/// The largest number of events in the list beside the wheel.
+const NEAR: usize = 8;
 
 #[derive(Debug)]
 struct Entry<T> {
     time: u64,
+    /// The number of events that were inserted before it.
+    order: u64,
     item: T,
     /// The next entry of the slot, or the next free entry.
     next: u32,
+}
+
+/// An event in the list beside the wheel.
+#[derive(Clone, Copy, Debug)]
+struct Near<T> {
+    time: u64,
+    order: u64,
+    item: T,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -48,7 +64,16 @@ struct Level {
 /// 2^32 - 1 events can wait.
 #[derive(Debug)]
 pub struct EventQueue<T> {
+    /// The time of the latest event.
     now: u64,
+    /// The time to which levels refer, at most `now`.
+    base: u64,
+    /// A time before which no event of the wheel is due.
+    bound: u64,
+    /// The number of insertions so far.
+    inserted: u64,
+    /// The events beside the wheel, the next one last.
+    near: Vec<Near<T>>,
     /// The levels that have events, as bits.
     occupied: u32,
     levels: Box<[Level; LEVELS]>,
@@ -69,6 +94,10 @@ impl<T: Copy> EventQueue<T> {
         let empty = || Level { occupied: 0, slots: [Slot { head: NONE, tail: NONE }; SLOTS] };
         Self {
             now: 0,
+            base: 0,
+            bound: u64::MAX,
+            inserted: 0,
+            near: Vec::with_capacity(NEAR),
             occupied: 0,
             levels: Box::new(std::array::from_fn(|_| empty())),
             entries: Vec::new(),
@@ -79,18 +108,20 @@ impl<T: Copy> EventQueue<T> {
 
     /// Returns the number of waiting events.
     pub fn len(&self) -> usize {
-        self.len
+        self.len + self.near.len()
     }
 
     /// Returns whether no event waits.
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.len() == 0
     }
 
     /// Inserts `item` for `time`. A time in the past means at once.
     pub fn push(&mut self, time: Nanos, item: T) {
         let time = time.0.max(self.now);
-        let entry = Entry { time, item, next: NONE };
+        let entry = Entry { time, order: self.inserted, item, next: NONE };
+        self.inserted += 1;
+        self.bound = self.bound.min(time);
         let index = match self.entries.get_mut(self.free as usize) {
             Some(free) => {
                 let index = self.free;
@@ -107,6 +138,23 @@ impl<T: Copy> EventQueue<T> {
         self.place(index, time);
     }
 
+    /// Inserts `item` for `time` like [`EventQueue::push`]. This is faster if few events that are
+    /// inserted so wait at once, and most of them are the next event when their time has come.
+    #[inline]
+    pub fn push_near(&mut self, time: Nanos, item: T) {
+        if self.near.len() == NEAR {
+            return self.push(time, item);
+        }
+        let time = time.0.max(self.now);
+        let mut index = self.near.len();
+        self.near.push(Near { time, order: self.inserted, item });
+        self.inserted += 1;
+        while index > 0 && self.near[index - 1].time <= time {
+            self.near.swap(index - 1, index);
+            index -= 1;
+        }
+    }
+
     /// Removes and returns the next event, unless it is after `limit`.
     #[inline]
     pub fn pop(&mut self, limit: Nanos) -> Option<(Nanos, T)> {
@@ -117,9 +165,39 @@ impl<T: Copy> EventQueue<T> {
     /// a quarter of a millisecond or less before their time, when many events follow each other.
     /// The caller can then prefetch the memory that they need.
     #[inline]
-    pub fn pop_hinting(&mut self, limit: Nanos, mut soon: impl FnMut(&T)) -> Option<(Nanos, T)> {
+    pub fn pop_hinting(&mut self, limit: Nanos, soon: impl FnMut(&T)) -> Option<(Nanos, T)> {
+        let Some(near) = self.near.last().copied() else {
+            return self.pop_wheel(limit.0, u64::MAX, soon);
+        };
+        if near.time >= self.bound {
+            let (until, order) = if near.time <= limit.0 {
+                (near.time, near.order)
+            } else {
+                (limit.0, u64::MAX)
+            };
+            if let Some(event) = self.pop_wheel(until, order, soon) {
+                return Some(event);
+            }
+        }
+        if near.time > limit.0 {
+            return None;
+        }
+        self.near.pop();
+        self.now = near.time;
+        Some((Nanos(near.time), near.item))
+    }
+
+    /// Removes and returns the wheel's next event, unless it is after `limit`, or at `limit` and
+    /// not inserted before number `order`. Sets `bound` if there is none.
+    fn pop_wheel(
+        &mut self,
+        limit: u64,
+        order: u64,
+        mut soon: impl FnMut(&T),
+    ) -> Option<(Nanos, T)> {
         loop {
             if self.occupied == 0 {
+                self.bound = u64::MAX;
                 return None;
             }
             let level = self.occupied.trailing_zeros();
@@ -128,13 +206,14 @@ impl<T: Copy> EventQueue<T> {
             // A slot of level zero holds a single instant, and a single event is the first.
             if level == 0 || head == tail {
                 let entry = &mut self.entries[head as usize];
-                if entry.time > limit.0 {
+                if entry.time > limit || entry.time == limit && entry.order > order {
+                    self.bound = entry.time;
                     return None;
                 }
                 let (time, item, next) = (entry.time, entry.item, entry.next);
                 entry.next = self.free;
                 self.free = head;
-                self.now = time;
+                (self.now, self.base, self.bound) = (time, time, time);
                 self.len -= 1;
                 if head == tail {
                     self.clear(level, slot);
@@ -145,16 +224,17 @@ impl<T: Copy> EventQueue<T> {
             }
             let shift = level * BITS;
             // The digits above stay, this digit is that of the slot, and those below are zero.
-            let above = self.now.checked_shr(shift + BITS).unwrap_or(0);
+            let above = self.base.checked_shr(shift + BITS).unwrap_or(0);
             let start = (above << BITS | u64::from(slot)) << shift;
-            if start > limit.0 {
+            if start > limit {
+                self.bound = start;
                 return None;
             }
-            self.now = start;
+            self.base = start;
             self.clear(level, slot);
             let mut index = head;
             while index != NONE {
-                let Entry { time, item, next } = self.entries[index as usize];
+                let Entry { time, item, next, .. } = self.entries[index as usize];
                 if level == SOON {
                     soon(&item);
                 }
@@ -176,8 +256,8 @@ impl<T: Copy> EventQueue<T> {
 
     #[inline]
     fn place(&mut self, index: u32, time: u64) {
-        // The current time itself is at the lowest level.
-        let level = (63 - ((time ^ self.now) | 1).leading_zeros()) / BITS;
+        // The base itself is at the lowest level.
+        let level = (63 - ((time ^ self.base) | 1).leading_zeros()) / BITS;
         let digit = (time >> (level * BITS)) as usize % SLOTS;
         let of = &mut self.levels[level as usize];
         let slot = &mut of.slots[digit];
@@ -252,14 +332,20 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(400))]
         #[test]
         fn it_behaves_like_a_heap(
-            steps in prop::collection::vec((0u32..40, any::<u64>(), 0u8..4, 0u32..42), 1..400)
+            steps in prop::collection::vec(
+                (0u32..40, any::<u64>(), any::<bool>(), 0u8..4, 0u32..42), 1..400
+            )
         ) {
             let (mut events, mut heap) = (EventQueue::new(), BinaryHeap::new());
             let (mut now, mut number) = (0u64, 0u32);
-            for (bits, noise, pops, reach) in steps {
+            for (bits, noise, near, pops, reach) in steps {
                 // Distances of every magnitude, and many equal ones.
                 let time = now + (noise & ((1 << bits) - 1));
-                events.push(Nanos(time), number);
+                if near {
+                    events.push_near(Nanos(time), number);
+                } else {
+                    events.push(Nanos(time), number);
+                }
                 heap.push(Reverse((time, number)));
                 number += 1;
                 let limit = now.saturating_add(1 << reach);

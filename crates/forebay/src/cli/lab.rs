@@ -282,6 +282,11 @@ pub(crate) struct CompareArgs {
     /// Fail if fewer of the pairs are within their bands.
     #[arg(long, value_name = "PERCENT", value_parser = share)]
     pub(crate) require: Option<f64>,
+    /// Compare each run of B with B's other runs too, and fail if the pairs within their bands are
+    /// more than N fewer than those in which one run of B predicts the others. All seeds of both
+    /// results count then.
+    #[arg(long, value_name = "N")]
+    pub(crate) leave_one_out: Option<u32>,
     /// Write the comparison to this file, as JSON.
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,

@@ -14,7 +14,10 @@ pub(super) fn run(args: &CompareArgs) -> Result<(), Failure> {
         (a, b) = arms.select(a, b);
     }
     compare::side_by_side(&a, &mut b);
-    let comparison = compare::compare(&a, &b, &args.band);
+    let comparison = match args.leave_one_out {
+        Some(_) => compare::leave_one_out(&a, &b, &args.band),
+        None => compare::compare(&a, &b, &args.band),
+    };
     let text = compare::text(&comparison, report::colour_wanted());
     print_beside(args.json.as_deref(), &text)?;
     let name = |path: &Path| path.display().to_string();
@@ -28,7 +31,24 @@ pub(super) fn run(args: &CompareArgs) -> Result<(), Failure> {
     if let Some(file) = &args.markdown {
         write(file, &compare::markdown(&comparison, &a, &b))?;
     }
-    judge(&comparison, args.require)
+    judge(&comparison, args.require)?;
+    args.leave_one_out.map_or(Ok(()), |fewer| judge_by_single_runs(&comparison, fewer))
+}
+
+/// It is an error if the pairs within their bands are more than `fewer` fewer than those in which
+/// one run of B predicts the others.
+fn judge_by_single_runs(comparison: &Comparison, fewer: u32) -> Result<(), Failure> {
+    let Some(runs) = comparison.single_runs else {
+        return Err("a cell and arm has only one run of B: --leave-one-out needs two seeds".into());
+    };
+    if comparison.total.within as f64 + f64::from(fewer) < runs.b {
+        return Err(format!(
+            "{} pairs are within their bands, {:.1} less {fewer} are required",
+            comparison.total.within, runs.b,
+        )
+        .into());
+    }
+    Ok(())
 }
 
 fn judge(comparison: &Comparison, required: Option<f64>) -> Result<(), Failure> {

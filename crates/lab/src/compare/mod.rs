@@ -1,11 +1,13 @@
 //! Comparison of two results: the same experiment on two engines, or before and after a change.
 //!
 //! Runs are matched by cell, arm and seed. For each cell and arm, the medians of every measure over
-//! the matched seeds are compared with the measure's [`Band`].
+//! the matched seeds are compared with the measure's [`Band`]. [`leave_one_out`] compares all seeds
+//! of both, and asks as well how well one run of B predicts its other runs.
 
 mod arms;
 mod band;
 mod load;
+mod matched;
 mod measure;
 mod show;
 #[cfg(test)]
@@ -18,11 +20,12 @@ pub use measure::Measure;
 pub use show::{html, markdown, text};
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 
 use serde::{Serialize, Serializer};
 
 use crate::analysis::{Sorted, Summary, rounded};
+
+use matched::{Matched, Matches};
 
 /// The comparison of two results.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -39,6 +42,18 @@ pub struct Comparison {
     pub by_axis: BTreeMap<String, BTreeMap<String, Tally>>,
     /// The number of pairs, and of those with every measure in its band.
     pub total: Tally,
+    /// How well single runs predict B, if that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub single_runs: Option<SingleRuns<f64>>,
+}
+
+/// Figures of single runs, which are compared one by one with the runs of B.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct SingleRuns<T> {
+    /// Of the runs of A, each of them compared with the median of B.
+    pub a: T,
+    /// Of the runs of B, each of them compared with the median of B's others.
+    pub b: T,
 }
 
 /// A number of judged items, and the number of them within their bands.
@@ -71,12 +86,16 @@ pub struct Pair {
     pub axes: BTreeMap<String, String>,
     /// The name of the arm.
     pub arm: String,
-    /// The seeds that both results have, ascending.
+    /// The compared seeds, ascending.
     pub seeds: Vec<u64>,
     /// The measures that either result has.
     pub measures: Vec<Difference>,
     /// Whether every measure is within its band.
     pub within: bool,
+    /// The number of single runs, and of those with every measure in its band, if that was asked
+    /// for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub single_runs: Option<SingleRuns<Tally>>,
 }
 
 /// A measure of a pair.
@@ -121,38 +140,54 @@ fn in_words<S: Serializer>(band: &Band, serializer: S) -> Result<S::Ok, S::Error
     serializer.collect_str(band)
 }
 
-/// Compares `b` with `a` and judges the differences by `bands`.
+/// Compares `b` with `a` by their common seeds, and judges the differences by `bands`.
 pub fn compare(a: &[Summary], b: &[Summary], bands: &Bands) -> Comparison {
-    let (mut groups, mut only_b) = (Vec::<Matched<'_>>::new(), 0);
-    for run in a {
-        match groups.iter_mut().find(|g| same(g.first, run)) {
-            Some(group) => group.add_a(run),
-            None => groups.push(Matched::new(run)),
-        }
-    }
-    for run in b {
-        let group = groups.iter_mut().find(|g| same(g.first, run));
-        match group.and_then(|g| g.seeds.get_mut(&run.seed)) {
-            Some((_, place @ None)) => *place = Some(run),
-            _ => only_b += 1,
-        }
-    }
-    let only_a = groups.iter().flat_map(|g| g.seeds.values()).filter(|(_, b)| b.is_none()).count();
-    let twice: u64 = groups.iter().map(|g| g.twice).sum();
-    let pairs: Vec<Pair> = groups.iter().filter_map(|g| g.pair(bands)).collect();
-    let mut comparison = Comparison {
-        only_a: only_a as u64 + twice,
-        only_b,
-        by_measure: BTreeMap::new(),
-        by_axis: BTreeMap::new(),
-        total: Tally::default(),
-        pairs: Vec::new(),
+    let matched = Matches::new(a, b);
+    let pairs = matched.groups.iter().filter_map(|g| g.with_common_seeds().pair(bands));
+    let mut comparison = Comparison::of(pairs.collect());
+    let common = |g: &Matched<'_>| g.with_common_seeds().a.len();
+    let pairs: usize = matched.groups.iter().map(common).sum();
+    comparison.only_a = (a.len() - pairs) as u64;
+    comparison.only_b = (b.len() - pairs) as u64;
+    comparison
+}
+
+/// Compares `b` with `a` by all of their seeds, and judges the differences by `bands`.
+///
+/// Each run of a pair is also compared alone: a run of A with the median of B, and a run of B with
+/// the median of B's other runs. [`Comparison::single_runs`] is the number of pairs in which one
+/// run predicts B, on average over the runs. It is `None` if a pair has fewer than two runs of B.
+pub fn leave_one_out(a: &[Summary], b: &[Summary], bands: &Bands) -> Comparison {
+    let matched = Matches::new(a, b);
+    let pair = |g: &Matched<'_>| {
+        Some(Pair { single_runs: Some(g.single_runs(bands)), ..g.pair(bands)? })
     };
-    pairs.iter().for_each(|pair| comparison.tally(pair));
-    Comparison { pairs, ..comparison }
+    let mut comparison = Comparison::of(matched.groups.iter().filter_map(pair).collect());
+    let alone = |one: fn(&Matched<'_>) -> bool| matched.groups.iter().filter(move |g| one(g));
+    comparison.only_a = alone(|g| g.b.is_empty()).map(|g| g.a.len() as u64).sum();
+    comparison.only_b = alone(|g| g.a.is_empty()).map(|g| g.b.len() as u64).sum();
+    comparison.single_runs = comparison.pairs.iter().try_fold(SingleRuns::default(), |sum, pair| {
+        let SingleRuns { a, b } = pair.single_runs?;
+        Some(SingleRuns { a: sum.a + a.share()?, b: sum.b + b.share()? })
+    });
+    comparison
 }
 
 impl Comparison {
+    fn of(pairs: Vec<Pair>) -> Self {
+        let mut comparison = Self {
+            only_a: 0,
+            only_b: 0,
+            by_measure: BTreeMap::new(),
+            by_axis: BTreeMap::new(),
+            total: Tally::default(),
+            single_runs: None,
+            pairs: Vec::new(),
+        };
+        pairs.iter().for_each(|pair| comparison.tally(pair));
+        Self { pairs, ..comparison }
+    }
+
     fn tally(&mut self, pair: &Pair) {
         self.total.count(pair.within);
         for difference in pair.measures.iter().filter(|d| !d.band.any) {
@@ -163,65 +198,6 @@ impl Comparison {
             let by_value = self.by_axis.entry(axis.clone()).or_default();
             by_value.entry(value.clone()).or_default().count(pair.within);
         }
-    }
-}
-
-/// Whether two runs belong to the same cell and arm.
-fn same(a: &Summary, b: &Summary) -> bool {
-    let of = |s: &Summary| (s.rate_mbps, s.base_rtt_ms);
-    of(a) == of(b) && a.arm == b.arm && a.labels == b.labels
-}
-
-/// The runs of one cell and arm by seed.
-struct Matched<'a> {
-    first: &'a Summary,
-    seeds: BTreeMap<u64, (&'a Summary, Option<&'a Summary>)>,
-    /// The number of runs of A with a seed that occurred before.
-    twice: u64,
-}
-
-impl<'a> Matched<'a> {
-    fn new(run: &'a Summary) -> Self {
-        Self { first: run, seeds: [(run.seed, (run, None))].into(), twice: 0 }
-    }
-
-    fn add_a(&mut self, run: &'a Summary) {
-        match self.seeds.entry(run.seed) {
-            Entry::Occupied(_) => self.twice += 1,
-            Entry::Vacant(place) => {
-                place.insert((run, None));
-            }
-        }
-    }
-
-    /// The pair; `None` if no seed has a run of B.
-    fn pair(&self, bands: &Bands) -> Option<Pair> {
-        let both: Vec<(u64, &Summary, &Summary)> =
-            self.seeds.iter().filter_map(|(seed, (a, b))| Some((*seed, *a, (*b)?))).collect();
-        if both.is_empty() {
-            return None;
-        }
-        let measures: Vec<Difference> = Measure::ALL
-            .into_iter()
-            .filter_map(|measure| {
-                let a = both.iter().filter_map(|(_, a, _)| measure.of(a)).collect();
-                let b = both.iter().filter_map(|(.., b)| measure.of(b)).collect();
-                Difference::of(measure, Spread::of(&a), Spread::of(&b), bands.of(measure))
-            })
-            .collect();
-        let s = self.first;
-        let mut axes = s.labels.clone();
-        axes.insert("rate".to_owned(), format!("{} Mbit/s", s.rate_mbps));
-        axes.insert("rtt".to_owned(), format!("{} ms", s.base_rtt_ms));
-        axes.insert("arm".to_owned(), s.arm.clone());
-        Some(Pair {
-            cell: crate::report::cell_name(s),
-            axes,
-            arm: s.arm.clone(),
-            seeds: both.iter().map(|(seed, ..)| *seed).collect(),
-            within: measures.iter().all(|d| d.within),
-            measures,
-        })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use maud::html;
 
-use super::{Comparison, Difference, Pair, Spread, Tally};
+use super::{Comparison, Difference, Measure, Pair, Spread, Tally};
 use crate::report::markup::{details, page, paragraph, section};
 use crate::report::number::{count, figure, percent};
 use crate::report::table::{Column, Row, Table};
@@ -10,6 +10,11 @@ use crate::report::table::{Column, Row, Table};
 /// The number of pairs up to which a terminal shows all of them; above it, only measures outside
 /// their bands.
 const PAIRS: usize = 12;
+/// The number of values up to which an axis has a table.
+const VALUES: usize = 30;
+/// The measures of the table that has one row for each pair.
+const IN_SHORT: [Measure; 5] =
+    [Measure::Throughput, Measure::DelayMean, Measure::DelayP99, Measure::Drops, Measure::Marks];
 
 /// Formats a comparison for a terminal.
 pub fn text(comparison: &Comparison, colour: bool) -> String {
@@ -53,7 +58,43 @@ pub fn markdown(comparison: &Comparison, a: &str, b: &str) -> String {
     for (axis, table) in by_axis(comparison) {
         out += &format!("## By {axis}\n\n{}\n", table.markdown());
     }
+    out += &format!("## In short\n\n{IN_SHORT_LEGEND}\n\n{}\n", in_short(comparison).markdown());
     out + &format!("## All measures\n\n{}", differences(comparison, |_| true).markdown())
+}
+
+const IN_SHORT_LEGEND: &str =
+    "Each entry is the median of A / that of B. Pairs that are not within all bands are bold.";
+
+/// A table with a row for each pair, ordered by their values on axes other than the path's.
+fn in_short(c: &Comparison) -> Table {
+    let mut pairs: Vec<&Pair> = c.pairs.iter().collect();
+    let of_path = |axis: &str| axis == "rate" || axis == "rtt";
+    pairs.sort_by_cached_key(|pair| {
+        let mut axes = pair.axes.clone();
+        axes.retain(|axis, _| !of_path(axis));
+        axes
+    });
+    let columns = IN_SHORT.map(|measure| match measure.unit() {
+        "" => Column::new("", measure.name()),
+        unit => Column::new("", &format!("{}, {unit}", measure.name())),
+    });
+    let singles = |tally: Tally| format!("{}/{}", tally.within, tally.judged);
+    let row = |pair: &&Pair| {
+        let cell = |measure: Measure| {
+            let difference = pair.measures.iter().find(|d| d.measure == measure);
+            let median = |s: Option<Spread>| s.map_or("-".to_owned(), |s| figure(s.median));
+            difference.map_or(String::new(), |d| format!("{} / {}", median(d.a), median(d.b)))
+        };
+        let mut cells = IN_SHORT.map(cell).to_vec();
+        cells.push(pair.single_runs.map_or(String::new(), |runs| singles(runs.a)));
+        cells.push(pair.single_runs.map_or(String::new(), |runs| singles(runs.b)));
+        Row { label: format!("{}, {}", pair.cell, pair.arm), cells, strong: !pair.within }
+    };
+    let mut columns = columns.to_vec();
+    columns.push(Column::new("", "single runs of A within"));
+    columns.push(Column::new("", "of B"));
+    let rows = pairs.iter().map(row).collect();
+    Table { corner: "pair".to_owned(), columns, rows }.without_empty_columns()
 }
 
 const LEGEND: &str = "A pair is a cell and an arm that both have, with the same seeds. A and B stand for the medians over \
@@ -67,6 +108,13 @@ fn verdict(c: &Comparison) -> String {
     let Tally { judged, within } = c.total;
     let share = c.total.share().map_or(String::new(), percent);
     let mut text = format!("{within} of {judged} pairs are within all their bands ({share}).");
+    if let Some(runs) = &c.single_runs {
+        text += &format!(
+            " One run of B is within the bands around its other runs in {:.1} of them, and one run \
+             of A within those around B in {:.1}.",
+            runs.b, runs.a,
+        );
+    }
     if c.only_a + c.only_b > 0 {
         text +=
             &format!(" Not matched: {} runs of A and {} of B.", count(c.only_a), count(c.only_b));
@@ -100,7 +148,7 @@ fn by_measure(c: &Comparison) -> Table {
     }
 }
 
-/// A table for each axis with several values.
+/// A table for each axis with several values; values that were drawn at random say nothing.
 fn by_axis(c: &Comparison) -> Vec<(&str, Table)> {
     let table = |(axis, values): (_, &std::collections::BTreeMap<String, Tally>)| Table {
         corner: axis,
@@ -114,7 +162,7 @@ fn by_axis(c: &Comparison) -> Vec<(&str, Table)> {
             })
             .collect(),
     };
-    let several = c.by_axis.iter().filter(|(_, values)| values.len() > 1);
+    let several = c.by_axis.iter().filter(|(_, values)| (2..=VALUES).contains(&values.len()));
     several.map(|(axis, values)| (axis.as_str(), table((axis.clone(), values)))).collect()
 }
 

@@ -151,3 +151,32 @@ fn arms_of_one_result_are_held_against_each_other() {
     assert_eq!(c.pairs[0].arm, "fifo");
     assert_eq!(difference(&c.pairs[0], Measure::DelayMean).absolute, Some(3.0));
 }
+
+#[test]
+fn single_runs_are_compared_with_the_other_runs() {
+    // Waits in milliseconds, allowed are 15 % or 2 ms.
+    let runs = |seeds: &[(u64, u64)]| -> Vec<Summary> {
+        seeds.iter().map(|(seed, wait)| summary(96, "x", *seed, 80, *wait)).collect()
+    };
+    let (a, b) = (runs(&[(1, 20), (4, 21), (5, 30)]), runs(&[(1, 20), (2, 21), (3, 40)]));
+    let c = leave_one_out(&a, &b, &Bands::default());
+    let pair = &c.pairs[0];
+    assert_eq!(pair.seeds, [1, 2, 3, 4, 5], "all seeds count");
+    assert!(pair.within, "21 against 21");
+    let of_a = Tally { judged: 3, within: 2 };
+    // 20 against 30.5, 21 against 30, 40 against 20.5.
+    let of_b = Tally { judged: 3, within: 0 };
+    assert_eq!(pair.single_runs, Some(SingleRuns { a: of_a, b: of_b }));
+    let SingleRuns { a: one_a, b: one_b } = c.single_runs.unwrap();
+    assert!((one_a - 2.0 / 3.0).abs() < 1e-9 && one_b == 0.0);
+    assert!(text(&c, false).contains("in 0.0 of them, and one run of A within those around B in 0.7"));
+    let markdown = markdown(&c, "sim", "uml");
+    assert!(markdown.contains("| 2/3 | 0/3 |"), "{markdown}");
+
+    let close = leave_one_out(&a, &runs(&[(1, 20), (2, 21)]), &Bands::default());
+    assert_eq!(close.pairs[0].single_runs.unwrap().b, Tally { judged: 2, within: 2 });
+    let one = leave_one_out(&a, &runs(&[(9, 20)]), &Bands::default());
+    assert_eq!((one.single_runs, one.pairs.len()), (None, 1), "one run of B predicts nothing");
+    assert_eq!(compare(&a, &b, &Bands::default()).pairs[0].seeds, [1]);
+    assert_eq!(leave_one_out(&a, &[], &Bands::default()).only_a, 3);
+}

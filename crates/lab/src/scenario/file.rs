@@ -12,6 +12,7 @@ use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use super::conditions::{
     BackTable, JitterValue, LossValue, PolicerTable, SiteTable, StepTable, WayTable,
 };
+use super::draw::DrawTable;
 use super::fault::FaultTable;
 use super::phase::PhaseTable;
 use super::queue::{BundleTable, LinkTable, QueueTable};
@@ -49,6 +50,8 @@ pub(super) struct File {
     /// The paths of the sites, in their order.
     #[serde(default)]
     pub(super) site: Vec<Spanned<SiteTable>>,
+    /// Random paths of the grid's cells; the whole cross product by default.
+    pub(super) draw: Option<DrawTable>,
     #[serde(default)]
     pub(super) grid: GridTable,
     #[serde(default)]

@@ -1,4 +1,4 @@
-//! The cells of an experiment: the cross product of its grid.
+//! The cells of an experiment: the cross product of its grid, or cells drawn from it.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -8,6 +8,7 @@ use forebay_sim::{DelayTrace, Trace};
 use forebay_units::Nanos;
 
 use super::conditions::{self, above_zero};
+use super::draw::DrawTable;
 use super::file::{Axis, File, GridTable, KindName};
 use super::queue::QueueTable;
 use super::rules::{Check, MAX_RTT, MAX_RUNS};
@@ -40,8 +41,10 @@ pub(super) fn cells<'a>(check: &Check<'_>, file: &'a File) -> Result<Vec<Cell<'a
     let (path, grid) = (file.path.get_ref(), &file.grid);
     let span = file.path.span();
     let trace = path.trace.as_ref().map(|name| conditions::trace(check, name)).transpose()?;
-    let rates = match (&path.trace, &trace) {
-        (Some(name), Some(trace)) => {
+    let drawn = file.draw.as_ref().map(|draw| drawn(check, file, draw)).transpose()?;
+    let rates = match (&drawn, &path.trace, &trace) {
+        (Some((lowest, span)), ..) => vec![(lowest.rate, span.clone())],
+        (None, Some(name), Some(trace)) => {
             let steps = path.steps.as_ref().map(|s| ("path.steps", s.span()));
             let rate = path.rate.as_ref().map(|r| ("path.rate", r.span()));
             let axis = grid.rate.as_ref().map(|r| ("grid.rate", r.span()));
@@ -57,7 +60,10 @@ pub(super) fn cells<'a>(check: &Check<'_>, file: &'a File) -> Result<Vec<Cell<'a
     };
     let delays = path.delay_trace.as_ref();
     let delays = delays.map(|name| conditions::delay_trace(check, name)).transpose()?;
-    let rtts = rtts(check, file, delays.as_ref())?;
+    let rtts = match &drawn {
+        Some((lowest, _)) => vec![lowest.rtt],
+        None => rtts(check, file, delays.as_ref())?,
+    };
     let queues = required(check, "queue", span, &path.queue, &grid.queue)?;
     let flows = optional(check, "flows", &grid.flows)?;
     let congestions = optional(check, "congestion", &grid.congestion)?;
@@ -131,7 +137,31 @@ pub(super) fn cells<'a>(check: &Check<'_>, file: &'a File) -> Result<Vec<Cell<'a
             cells.append(&mut of_path);
         }
     }
-    Ok(cells)
+    Ok(match &file.draw {
+        Some(draw) => draw.cells(&cells),
+        None => cells,
+    })
+}
+
+/// Checks `[draw]`. Returns the lowest values of its ranges, and the position of its rates.
+fn drawn(
+    check: &Check<'_>,
+    file: &File,
+    draw: &DrawTable,
+) -> Result<(Path, Range<usize>), ConfigError> {
+    let (path, grid) = (file.path.get_ref(), &file.grid);
+    let given = [
+        ("path.rate", path.rate.as_ref().map(Spanned::span)),
+        ("path.rtt", path.rtt.as_ref().map(Spanned::span)),
+        ("path.trace", path.trace.as_ref().map(Spanned::span)),
+        ("path.delay_trace", path.delay_trace.as_ref().map(Spanned::span)),
+        ("grid.rate", grid.rate.as_ref().map(Spanned::span)),
+        ("grid.rtt", grid.rtt.as_ref().map(Spanned::span)),
+    ];
+    match given.into_iter().find_map(|(key, span)| Some((key, span?))) {
+        Some((key, span)) => Err(check.0.error_at(span, key, "is drawn: remove it, or [draw]")),
+        None => Ok((draw.lowest(check)?, draw.rate.span())),
+    }
 }
 
 /// The round-trip times of the empty path: twice the shortest delay of the trace, or those that

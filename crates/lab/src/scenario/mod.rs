@@ -10,6 +10,7 @@
 mod check;
 mod classes;
 mod conditions;
+mod draw;
 mod fault;
 mod file;
 mod grid;

@@ -131,7 +131,7 @@ impl<O: Observer> Simulation<O> {
             && let Some(time) = of.next_event(self.now)
         {
             of.awaited = true;
-            self.events.push(time, Event::Serve(link));
+            self.events.push_near(time, Event::Serve(link));
         }
     }
 
@@ -146,7 +146,7 @@ impl<O: Observer> Simulation<O> {
                 wire.packets.push_back((time, id));
                 if !wire.awaited {
                     wire.awaited = true;
-                    self.events.push(time, Event::ArriveFirst(link));
+                    self.events.push_near(time, Event::ArriveFirst(link));
                 }
             }
             None => {
@@ -171,7 +171,7 @@ impl<O: Observer> Simulation<O> {
                 return;
             };
             if time > self.now {
-                return self.events.push(time, Event::ArriveFirst(link));
+                return self.events.push_near(time, Event::ArriveFirst(link));
             }
             wire.packets.pop_front();
             self.prefetch_ahead(link);
@@ -213,7 +213,7 @@ impl<O: Observer> Simulation<O> {
         let of = &mut self.bundles[index];
         if let Some(time) = of.next_event(self.now).filter(|t| *t < of.awaited) {
             of.awaited = time;
-            self.events.push(time, Event::Release(bundle));
+            self.events.push_near(time, Event::Release(bundle));
         }
     }
 
