@@ -54,6 +54,8 @@ pub(crate) struct Round(VecDeque<u32>);
 const FLOW_AHEAD: usize = 4;
 /// How many turns ahead a flow's packet is prefetched; the flow itself is in the cache by then.
 const PACKET_AHEAD: usize = 2;
+/// The number of flows in the round from which prefetching helps; fewer stay in the cache.
+const MANY: usize = 256;
 
 /// The flows that come a few turns ahead.
 pub(crate) struct Ahead {
@@ -89,9 +91,12 @@ impl Round {
         self.0.pop_front()
     }
 
-    /// Returns the flows to prefetch at the end of a turn.
+    /// Returns the flows to prefetch at the end of a turn, if they are many.
     #[inline]
     pub(crate) fn ahead(&self) -> Ahead {
+        if self.0.len() < MANY {
+            return Ahead { flow: None, packet_of: None };
+        }
         let flow = self.0.get(FLOW_AHEAD).copied();
         let packet_of = self.0.get(PACKET_AHEAD).copied();
         Ahead { flow, packet_of }

@@ -170,11 +170,8 @@ impl<T: Copy> EventQueue<T> {
             return self.pop_wheel(limit.0, u64::MAX, soon);
         };
         if near.time >= self.bound {
-            let (until, order) = if near.time <= limit.0 {
-                (near.time, near.order)
-            } else {
-                (limit.0, u64::MAX)
-            };
+            let (until, order) =
+                if near.time <= limit.0 { (near.time, near.order) } else { (limit.0, u64::MAX) };
             if let Some(event) = self.pop_wheel(until, order, soon) {
                 return Some(event);
             }

@@ -116,6 +116,7 @@ fn predicts<'a>(
 
 /// Returns the median of ascending `values`: of an even number, the mean of the two in the middle.
 fn middle(values: &[f64]) -> Option<f64> {
-    let (low, high) = (values.get(values.len().checked_sub(1)? / 2)?, values.get(values.len() / 2)?);
+    let (low, high) =
+        (values.get(values.len().checked_sub(1)? / 2)?, values.get(values.len() / 2)?);
     Some(low.midpoint(*high))
 }

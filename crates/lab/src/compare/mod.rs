@@ -159,17 +159,17 @@ pub fn compare(a: &[Summary], b: &[Summary], bands: &Bands) -> Comparison {
 /// run predicts B, on average over the runs. It is `None` if a pair has fewer than two runs of B.
 pub fn leave_one_out(a: &[Summary], b: &[Summary], bands: &Bands) -> Comparison {
     let matched = Matches::new(a, b);
-    let pair = |g: &Matched<'_>| {
-        Some(Pair { single_runs: Some(g.single_runs(bands)), ..g.pair(bands)? })
-    };
+    let pair =
+        |g: &Matched<'_>| Some(Pair { single_runs: Some(g.single_runs(bands)), ..g.pair(bands)? });
     let mut comparison = Comparison::of(matched.groups.iter().filter_map(pair).collect());
     let alone = |one: fn(&Matched<'_>) -> bool| matched.groups.iter().filter(move |g| one(g));
     comparison.only_a = alone(|g| g.b.is_empty()).map(|g| g.a.len() as u64).sum();
     comparison.only_b = alone(|g| g.a.is_empty()).map(|g| g.b.len() as u64).sum();
-    comparison.single_runs = comparison.pairs.iter().try_fold(SingleRuns::default(), |sum, pair| {
-        let SingleRuns { a, b } = pair.single_runs?;
-        Some(SingleRuns { a: sum.a + a.share()?, b: sum.b + b.share()? })
-    });
+    comparison.single_runs =
+        comparison.pairs.iter().try_fold(SingleRuns::default(), |sum, pair| {
+            let SingleRuns { a, b } = pair.single_runs?;
+            Some(SingleRuns { a: sum.a + a.share()?, b: sum.b + b.share()? })
+        });
     comparison
 }
 

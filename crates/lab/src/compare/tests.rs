@@ -169,7 +169,9 @@ fn single_runs_are_compared_with_the_other_runs() {
     assert_eq!(pair.single_runs, Some(SingleRuns { a: of_a, b: of_b }));
     let SingleRuns { a: one_a, b: one_b } = c.single_runs.unwrap();
     assert!((one_a - 2.0 / 3.0).abs() < 1e-9 && one_b == 0.0);
-    assert!(text(&c, false).contains("in 0.0 of them, and one run of A within those around B in 0.7"));
+    assert!(
+        text(&c, false).contains("in 0.0 of them, and one run of A within those around B in 0.7")
+    );
     let markdown = markdown(&c, "sim", "uml");
     assert!(markdown.contains("| 2/3 | 0/3 |"), "{markdown}");
 
