@@ -68,6 +68,7 @@ const IN_SHORT_LEGEND: &str =
 /// A table with a row for each pair, ordered by their values on axes other than the path's.
 fn in_short(c: &Comparison) -> Table {
     let mut pairs: Vec<&Pair> = c.pairs.iter().collect();
+    let one_arm = pairs.windows(2).all(|two| two[0].arm == two[1].arm);
     let of_path = |axis: &str| axis == "rate" || axis == "rtt";
     pairs.sort_by_cached_key(|pair| {
         let mut axes = pair.axes.clone();
@@ -88,7 +89,9 @@ fn in_short(c: &Comparison) -> Table {
         let mut cells = IN_SHORT.map(cell).to_vec();
         cells.push(pair.single_runs.map_or(String::new(), |runs| singles(runs.a)));
         cells.push(pair.single_runs.map_or(String::new(), |runs| singles(runs.b)));
-        Row { label: format!("{}, {}", pair.cell, pair.arm), cells, strong: !pair.within }
+        let label =
+            if one_arm { pair.cell.clone() } else { format!("{}, {}", pair.cell, pair.arm) };
+        Row { label, cells, strong: !pair.within }
     };
     let mut columns = columns.to_vec();
     columns.push(Column::new("", "single runs of A within"));
