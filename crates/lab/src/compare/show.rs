@@ -63,7 +63,7 @@ pub fn markdown(comparison: &Comparison, a: &str, b: &str) -> String {
 }
 
 const IN_SHORT_LEGEND: &str =
-    "Each entry is the median of A / that of B. Pairs that are not within all bands are bold.";
+    "Each entry is the median of A / that of B. Pairs that are not within all bands have a star.";
 
 /// A table with a row for each pair, ordered by their values on axes other than the path's.
 fn in_short(c: &Comparison) -> Table {
@@ -89,8 +89,9 @@ fn in_short(c: &Comparison) -> Table {
         let mut cells = IN_SHORT.map(cell).to_vec();
         cells.push(pair.single_runs.map_or(String::new(), |runs| singles(runs.a)));
         cells.push(pair.single_runs.map_or(String::new(), |runs| singles(runs.b)));
-        let label =
-            if one_arm { pair.cell.clone() } else { format!("{}, {}", pair.cell, pair.arm) };
+        let star = if pair.within { "" } else { " \\*" };
+        let arm = if one_arm { String::new() } else { format!(", {}", pair.arm) };
+        let label = format!("{}{arm}{star}", pair.cell);
         Row { label, cells, strong: !pair.within }
     };
     let mut columns = columns.to_vec();

@@ -86,6 +86,8 @@ fn between(random: &mut Random, range: &RangeInclusive<u64>, unit: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use forebay_sim::Capacity;
+
     use super::super::parse;
 
     /// A scenario of `cells` cells over ten combinations.
@@ -125,8 +127,8 @@ mod tests {
             let below = values.iter().filter(|value| **value < middle).count();
             assert!((150..250).contains(&below), "{below}");
         }
-        let limit = |cell: &super::super::Scenario| cell.arms[0].queue.limit;
-        assert!(limit(&cells[0]) != limit(&cells[1]), "a limit of 1 bdp follows the drawn path");
+        let rate = |cell: &super::super::Scenario| Capacity::Constant(cell.path.rate);
+        assert!(cells.iter().all(|cell| cell.conditions.capacity == rate(cell)));
     }
 
     #[test]
