@@ -101,8 +101,8 @@ fn in_short(c: &Comparison) -> Table {
     Table { corner: "pair".to_owned(), columns, rows }.without_empty_columns()
 }
 
-const LEGEND: &str = "A pair is a cell and an arm that both have, with the same seeds. A and B stand for the medians over \
-    the seeds, with the lowest and the highest; the difference is B less A.";
+const LEGEND: &str = "A pair is a cell and an arm that both have. A and B stand for the medians over the compared \
+    seeds, with the lowest and the highest; the difference is B less A.";
 
 /// Summarises the comparison in one or two sentences.
 fn verdict(c: &Comparison) -> String {
