@@ -43,7 +43,7 @@ const fn new(
 }
 
 /// The measures that claims may name.
-pub const MEASURES: [Measure; 42] = [
+pub const MEASURES: [Measure; 45] = [
     new("mbps", "goodput", "Mbit/s", 1),
     new("served", "flows of which anything arrived", "%", 1),
     new("cpu_kernel", "CPU of the guest's kernel", "s", 2),
@@ -53,6 +53,9 @@ pub const MEASURES: [Measure; 42] = [
     new("local_drops", "local drops", "", 0),
     new("resent", "sent again", "", 0),
     new("timeouts", "timeouts", "", 0),
+    new("timeouts_early", "timeouts before", "", 0),
+    new("held", "segments held", "", 0),
+    new("frame", "bytes of a frame", "", 0),
     new("rtt_p50", "RTT p50", "ms", 2),
     new("rtt_p99", "RTT p99", "ms", 2),
     new("rtt_p999", "RTT p99.9", "ms", 2),
@@ -564,16 +567,22 @@ band = "at most 0"
                 },
                 How::Guests(_) => Self {
                     labels: &["setting", "queue", "flows", "mode"],
-                    values: [of(&tcp), of(&["cpu_kernel", "cpu_all", "wait_p99", "silence_p99"])]
-                        .concat(),
+                    values: [
+                        of(&tcp),
+                        of(&["cpu_kernel", "cpu_all", "wait_p99", "silence_p99"]),
+                        of(&["timeouts_early", "held", "frame"]),
+                    ]
+                    .concat(),
                 },
                 How::BackEnd => Self {
-                    labels: &["rate", "queue", "mode"],
+                    labels: &["rate", "queue", "guest", "mode"],
                     values: of(&[
                         "mbps",
                         "cpu_back_end",
                         "drops",
+                        "local_drops",
                         "resent",
+                        "rtt_p99",
                         "rtt_p999",
                         "rtt_p9999",
                         "request_p99",

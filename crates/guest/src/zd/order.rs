@@ -33,6 +33,9 @@ pub struct Queue {
     pub limit: u32,
     /// The delay of acknowledgements in microseconds.
     pub delay: u64,
+    /// The number of transmit queues of the device. With more than one, `mq` is their root, and
+    /// each has a token bucket of its part of the rate and a packet queue of the whole limit.
+    pub queues: u32,
 }
 
 /// The work of a guest.
@@ -122,6 +125,14 @@ pub struct Findings {
     pub retransmissions: u64,
     /// The number of retransmission timeouts.
     pub timeouts: u64,
+    /// The number of retransmission timeouts before the measurement.
+    pub early_timeouts: u64,
+    /// The mean length of the frames that the device sent in the measured time, in bytes; a
+    /// super-packet is one frame.
+    pub frame: f64,
+    /// The number of times that a segment was to be sent again while the device's queue still had
+    /// it (`TCPSpuriousRtxHostQueues`), from the start on.
+    pub held: u64,
     /// The number of times that a socket was paused; `None` without the patch.
     pub paused: Option<u64>,
     /// The number of times that a socket was resumed; `None` without the patch.

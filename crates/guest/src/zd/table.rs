@@ -8,13 +8,15 @@ use crate::zd::order::Work;
 /// A column after the cell and the arm: its head, its value for a run, and its decimals.
 type Column = (&'static str, fn(&Run) -> f64, usize);
 
-const COLUMNS: [Column; 13] = [
+const COLUMNS: [Column; 15] = [
     ("Mbit/s", |r| r.findings.arrived as f64 * 8.0 / 1e6 / r.findings.seconds, 1),
     ("CPU s, kernel", |r| r.cost.kernel, 2),
     ("CPU s, all", |r| r.cost.all, 2),
     ("local drops", |r| r.findings.dropped as f64, 0),
     ("resent", |r| r.findings.retransmissions as f64, 0),
     ("timeouts", |r| r.findings.timeouts as f64, 0),
+    ("before", |r| r.findings.early_timeouts as f64, 0),
+    ("held", |r| r.findings.held as f64, 0),
     ("RTT p50 ms", |r| r.findings.round_trips.p50, 1),
     ("p99", |r| r.findings.round_trips.p99, 1),
     ("p99.9", |r| r.findings.round_trips.p999, 1),

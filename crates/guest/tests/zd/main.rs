@@ -15,9 +15,15 @@ use forebay_test_skip::{Need, skip_named};
 /// The variable that requests this test, which builds two kernels first.
 const ASKED: &str = "FOREBAY_TEST_KERNEL";
 /// A bucket at 100 Mbit/s that holds a super-packet.
-const QUEUE: Queue = Queue { rate: 100_000_000, burst: 128_000, limit: 100, delay: 1_000 };
+const QUEUE: Queue =
+    Queue { rate: 100_000_000, burst: 128_000, limit: 100, delay: 1_000, queues: 1 };
 /// A bucket of two packets: longer super-packets are queued as their segments.
 const SHALLOW: Queue = Queue { burst: 3_100, ..QUEUE };
+
+/// A queue that takes longer than TCP's least timeout of 200 ms to send what it holds.
+const LONG: Queue = Queue { limit: 1_000, ..QUEUE };
+/// Four transmit queues below `mq`.
+const SEVERAL: Queue = Queue { queues: 4, ..QUEUE };
 
 /// A test: its name, and its function of the two kernels.
 type Test = (&'static str, fn(&Kernels));
@@ -31,9 +37,11 @@ fn main() -> ExitCode {
     if std::env::args().nth(1).as_deref() == Some("zd-guest") {
         return zd::guest();
     }
-    let tests: [Test; 9] = [
+    let tests: [Test; 11] = [
         ("a_full_queue_drops_nothing", a_full_queue_drops_nothing),
         ("segments_of_a_super_packet_are_not_lost", segments_of_a_super_packet_are_not_lost),
+        ("a_long_queue_causes_no_timeout", a_long_queue_causes_no_timeout),
+        ("each_queue_below_mq_has_its_own_paused_flows", each_queue_below_mq),
         ("without_it_the_same_flows_are_dropped", without_it_the_same_flows_are_dropped),
         ("switched_off_it_does_nothing", switched_off_it_does_nothing),
         ("datagrams_wait", datagrams_wait),
@@ -104,6 +112,25 @@ fn segments_of_a_super_packet_are_not_lost(kernels: &Kernels) {
     let findings = with_zd(kernels, SHALLOW, FLOWS);
     assert_eq!(findings.arrived, findings.sent);
     assert_eq!((findings.dropped, findings.retransmissions), (0, 0), "{findings:#?}");
+}
+
+fn a_long_queue_causes_no_timeout(kernels: &Kernels) {
+    let work = Work::Transfer { flows: 1_000, bytes: 100_000 };
+    let without = found(&kernels.unpatched, false, LONG, work);
+    assert!(without.timeouts > 100 && without.held > 100, "{without:#?}");
+    let findings = with_zd(kernels, LONG, work);
+    assert_eq!(findings.arrived, findings.sent);
+    assert!(findings.held > 100, "timers expired while segments waited: {findings:#?}");
+    assert_eq!((findings.dropped, findings.timeouts), (0, 0), "{findings:#?}");
+}
+
+fn each_queue_below_mq(kernels: &Kernels) {
+    let findings = with_zd(kernels, SEVERAL, FLOWS);
+    assert_eq!(findings.arrived, findings.sent);
+    assert_eq!((findings.dropped, findings.retransmissions), (0, 0), "{findings:#?}");
+    assert_eq!(findings.paused, findings.resumed);
+    let without = found(&kernels.unpatched, false, SEVERAL, FLOWS);
+    assert!(without.dropped > 100, "{without:#?}");
 }
 
 fn without_it_the_same_flows_are_dropped(kernels: &Kernels) {

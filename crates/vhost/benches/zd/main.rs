@@ -11,22 +11,30 @@ mod store;
 use std::path::Path;
 use std::process::ExitCode;
 
-use harness::{EgressKind, Mode, Run, greedy, shared};
+use forebay_guest::Kernel;
+use harness::{EgressKind, Inside, Mode, Run, greedy, shared};
 
 fn main() -> ExitCode {
     if let Some(code) = harness::as_started() {
         return code;
     }
-    let Some(kernel) = harness::kernel() else { return ExitCode::SUCCESS };
     let mut words = std::env::args().skip_while(|word| word != "--store").skip(1);
     if let Some(dir) = words.next() {
-        store::run(&kernel, Path::new(&dir), words.next().filter(|word| !word.starts_with('-')));
+        store::run(Path::new(&dir), words.next().filter(|word| !word.starts_with('-')));
         return ExitCode::SUCCESS;
     }
+    let Some(kernel) = harness::kernel(Kernel::Plain) else { return ExitCode::SUCCESS };
     let given: Vec<u64> = std::env::args().filter_map(|word| word.parse().ok()).collect();
     let of = |i: usize, default: u64| given.get(i).copied().unwrap_or(default);
     let (mbps, limit) = (of(1, 200), of(3, 1000));
-    let run = Run { egress: EgressKind::Tap, warm_up: 3, seconds: of(2, 20), mbps, limit };
+    let run = Run {
+        egress: EgressKind::Tap,
+        warm_up: 3,
+        seconds: of(2, 20),
+        mbps,
+        limit,
+        inside: Inside::USUAL,
+    };
     let runs = of(0, 3);
     println!(
         "{runs} runs of {} s at {} Mbit/s, a buffer of {} packets, load {}",

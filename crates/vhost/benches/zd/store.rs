@@ -1,11 +1,12 @@
-//! The claims of zD's evaluation that run guests at a back end, and the storage of their results.
+//! The claims of zD's evaluation that run guests in real time, and the storage of their results.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use forebay_guest::Kernel;
 use forebay_outcome::provenance;
 use forebay_outcome::{Row, Rows, SEED, Store};
 
-use crate::harness::{EgressKind, Mode, Run, greedy, shared};
+use crate::harness::{self, EgressKind, Inside, Mode, Run, greedy, shared, tunnel};
 
 /// Rates in Mbit/s that a guest can exceed on two cores.
 const RATES: [u64; 2] = [200, 400];
@@ -13,57 +14,131 @@ const RATES: [u64; 2] = [200, 400];
 const BACK_END: &str = "back end";
 /// Number of runs of each claim.
 const RUNS: u64 = 3;
+/// Number of runs of the claim about a TUN device, which are short.
+const TUNNEL_RUNS: u64 = 5;
+/// Measured time of such a run, in seconds.
+const TUNNEL_SECONDS: u64 = 8;
+/// Lengths of the TUN device in packets: the kernel's own, and a short one.
+const TUNNEL_LENGTHS: [u32; 2] = [500, 16];
+/// The guest of the claim about both layers: its flows want to have ten times as many packets in
+/// its queue as there is room for.
+const CROWDED: Inside = Inside { flows: 500, queue: 100, backpressure: false };
 
 /// Results of a run, by measure.
 type Values = Vec<(&'static str, f64)>;
 
-/// A claim with its settings.
-struct Claim {
-    name: &'static str,
-    /// Sizes of the buffer in packets.
-    limits: &'static [u64],
-    run: fn(&Path, Mode, Run) -> Values,
-}
+/// A claim: its name and its runs, which return the rows, or `None` without a kernel. The modes
+/// alternate, so that other load of the machine affects all of them.
+type Claim = (&'static str, fn() -> Option<Vec<Row>>);
 
-const CLAIMS: [Claim; 3] = [
-    Claim { name: "back-end", limits: &[1000], run: alone },
-    Claim { name: "back-end-short", limits: &[100], run: alone },
-    Claim { name: "two-guests", limits: &[1000, 100], run: beside },
+const CLAIMS: [Claim; 5] = [
+    ("back-end", || every(&[1000], alone)),
+    ("back-end-short", || every(&[100], alone)),
+    ("two-guests", || every(&[1000, 100], beside)),
+    ("both-layers", both_layers),
+    ("tun", tun),
 ];
 
-/// Runs all claims, or the one with the name `only`, and stores them in `dir`. The modes alternate,
-/// so that other load of the machine affects both.
-pub(crate) fn run(kernel: &Path, dir: &Path, only: Option<String>) {
+/// Runs all claims, or the one with the name `only`, and stores them in `dir`.
+pub(crate) fn run(dir: &Path, only: Option<String>) {
     let store = Store::at(dir);
     let checkout = Path::new(env!("CARGO_MANIFEST_DIR"));
-    for claim in CLAIMS {
-        if only.as_ref().is_none_or(|only| only == claim.name) {
-            let rows = all(claim.limits, |mode, run| (claim.run)(kernel, mode, run));
-            let rows = Rows::now(&provenance::hash(BACK_END), rows, checkout);
-            store.write(claim.name, &rows).unwrap();
+    for (name, runs) in CLAIMS {
+        if only.as_ref().is_some_and(|only| only != name) {
+            continue;
         }
+        let Some(rows) = runs() else { continue };
+        let rows = Rows::now(&provenance::hash(BACK_END), rows, checkout);
+        store.write(name, &rows).unwrap();
     }
 }
 
-fn all(limits: &[u64], values: impl Fn(Mode, Run) -> Values) -> Vec<Row> {
+fn name(mode: Mode) -> &'static str {
+    if mode == Mode::Zd { "zd" } else { "drop" }
+}
+
+fn at(mbps: u64, limit: u64, inside: Inside) -> Run {
+    Run { egress: EgressKind::Tap, warm_up: 3, seconds: 10, mbps, limit, inside }
+}
+
+/// Runs both modes at all rates, with buffers of `limits` packets.
+fn every(limits: &[u64], values: fn(&Path, Mode, Run) -> Values) -> Option<Vec<Row>> {
+    let kernel = harness::kernel(Kernel::Plain)?;
     let mut rows = Vec::new();
     for &limit in limits {
         for mbps in RATES {
             for seed in 1..=RUNS {
                 for mode in [Mode::Drop, Mode::Zd] {
-                    let run = Run { egress: EgressKind::Tap, warm_up: 3, seconds: 10, mbps, limit };
-                    let name = if mode == Mode::Zd { "zd" } else { "drop" };
-                    let rate = format!("{mbps} Mbit/s");
+                    let (rate, name) = (format!("{mbps} Mbit/s"), name(mode));
                     eprintln!("{rate}, {limit} packets, {name}, {seed} of {RUNS}");
                     rows.push(Row::new(
                         &[("rate", &rate), ("queue", &limit), ("mode", &name), (SEED, &seed)],
-                        &values(mode, run),
+                        &values(&kernel, mode, at(mbps, limit, Inside::USUAL)),
                     ));
                 }
             }
         }
     }
-    rows
+    Some(rows)
+}
+
+/// Runs a crowded guest with and without the patch in its kernel, at a back end of both modes.
+fn both_layers() -> Option<Vec<Row>> {
+    let kernel =
+        |backpressure| harness::kernel(if backpressure { Kernel::Zd } else { Kernel::Unpatched });
+    let kernels: [(bool, PathBuf); 2] = [(false, kernel(false)?), (true, kernel(true)?)];
+    let mbps = RATES[0];
+    let rate = format!("{mbps} Mbit/s");
+    let mut rows = Vec::new();
+    for limit in [1000, 100] {
+        for seed in 1..=RUNS {
+            for (backpressure, kernel) in &kernels {
+                for mode in [Mode::Drop, Mode::Zd] {
+                    let (inside, name) = (if *backpressure { "zd" } else { "drop" }, name(mode));
+                    eprintln!("{limit} packets, guest {inside}, {name}, {seed} of {RUNS}");
+                    let guest = Inside { backpressure: *backpressure, ..CROWDED };
+                    rows.push(Row::new(
+                        &[
+                            ("rate", &rate),
+                            ("queue", &limit),
+                            ("guest", &inside),
+                            ("mode", &name),
+                            (SEED, &seed),
+                        ],
+                        &alone(kernel, mode, at(mbps, limit, guest)),
+                    ));
+                }
+            }
+        }
+    }
+    Some(rows)
+}
+
+/// Runs eight flows through a TUN device, with the switch of the patched kernel off and on.
+fn tun() -> Option<Vec<Row>> {
+    let kernel = harness::kernel(Kernel::Zd)?;
+    let mut rows = Vec::new();
+    for seed in 1..=TUNNEL_RUNS {
+        for length in TUNNEL_LENGTHS {
+            for mode in [Mode::Drop, Mode::Zd] {
+                let name = name(mode);
+                eprintln!("{length} packets, {name}, {seed} of {TUNNEL_RUNS}");
+                let t = tunnel(&kernel, mode == Mode::Zd, length, TUNNEL_SECONDS);
+                rows.push(Row::new(
+                    &[("queue", &length), ("mode", &name), (SEED, &seed)],
+                    &[
+                        ("mbps", t.goodput),
+                        ("drops", t.dropped as f64),
+                        ("resent", t.retransmissions as f64),
+                        ("rtt_p50", t.p50),
+                        ("rtt_p99", t.p99),
+                        ("rtt_p999", t.p999),
+                    ],
+                ));
+            }
+        }
+    }
+    Some(rows)
 }
 
 fn alone(kernel: &Path, mode: Mode, run: Run) -> Values {
@@ -72,8 +147,10 @@ fn alone(kernel: &Path, mode: Mode, run: Run) -> Values {
         ("mbps", g.goodput),
         ("cpu_back_end", g.cpu),
         ("drops", g.dropped as f64),
+        ("local_drops", g.local_drops as f64),
         ("resent", g.retransmissions as f64),
         ("rtt_p50", g.p50),
+        ("rtt_p99", g.p99),
         ("rtt_p999", g.p999),
         ("rtt_p9999", g.p9999),
     ]

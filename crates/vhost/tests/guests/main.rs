@@ -7,14 +7,22 @@ mod harness;
 
 use std::process::ExitCode;
 
-use harness::{EgressKind, Mode, Run, greedy};
+use forebay_guest::Kernel;
+use harness::{EgressKind, Inside, Mode, Run, greedy};
 
 fn main() -> ExitCode {
     if let Some(code) = harness::as_started() {
         return code;
     }
-    let Some(kernel) = harness::kernel() else { return ExitCode::SUCCESS };
-    let run = Run { egress: EgressKind::Tap, warm_up: 2, seconds: 4, mbps: 60, limit: 100 };
+    let Some(kernel) = harness::kernel(Kernel::Plain) else { return ExitCode::SUCCESS };
+    let run = Run {
+        egress: EgressKind::Tap,
+        warm_up: 2,
+        seconds: 4,
+        mbps: 60,
+        limit: 100,
+        inside: Inside::USUAL,
+    };
     let dropping = greedy(&kernel, Mode::Drop, run);
     let zd = greedy(&kernel, Mode::Zd, run);
     // A port, for which the back end does segmentation and checksums in software.

@@ -74,6 +74,9 @@ pub(super) fn run(
         gaps: Percentiles::of(gaps, 1e6),
         shares: Percentiles::of(shares, 1.0),
         warnings: network::warnings(),
+        early_timeouts: before.timeouts,
+        held: counted.held + before.held,
+        frame: counted.bytes as f64 / counted.frames.max(1) as f64,
         ..Findings::of(counted)
     })
 }
@@ -84,6 +87,7 @@ impl Findings {
             dropped: counted.dropped,
             retransmissions: counted.retransmissions,
             timeouts: counted.timeouts,
+            held: counted.held,
             paused: counted.paused,
             resumed: counted.resumed,
             ..Self::default()

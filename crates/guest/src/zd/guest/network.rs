@@ -30,9 +30,13 @@ pub(super) fn run(line: &str) -> Result<String, Failure> {
 
 /// Sets up the sender's side in the namespace of this thread; `far` is a thread in the receiver's.
 pub(super) fn set_up(queue: Queue, far: i32) -> Result<(), Failure> {
+    let queues = queue.queues;
     for line in [
         "link set lo up".to_owned(),
-        format!("link add {DEVICE} type veth peer name {FAR_DEVICE}"),
+        format!(
+            "link add {DEVICE} numtxqueues {queues} type veth peer name {FAR_DEVICE} numrxqueues \
+             {queues}"
+        ),
         format!("link set {FAR_DEVICE} netns {far}"),
         format!("address add 10.98.0.1/24 dev {DEVICE}"),
     ] {
@@ -45,12 +49,27 @@ pub(super) fn set_up(queue: Queue, far: i32) -> Result<(), Failure> {
 
 /// Adds the queue to the sender's device.
 pub(super) fn add_queue(queue: Queue) -> Result<(), Failure> {
+    if queue.queues == 1 {
+        return add_bucket(queue, "root", 1);
+    }
+    run(&format!("tc qdisc add dev {DEVICE} root handle 1: mq"))?;
+    let each = Queue { rate: queue.rate / u64::from(queue.queues), ..queue };
+    // Handles and classes are hexadecimal.
+    (1..=queue.queues).try_for_each(|n| add_bucket(each, &format!("parent 1:{n:x}"), 2 * n))
+}
+
+/// Adds a token bucket with the handle `handle` at `place`, and the packet queue below it.
+fn add_bucket(queue: Queue, place: &str, handle: u32) -> Result<(), Failure> {
     let Queue { rate, burst, limit, .. } = queue;
+    let below = handle + 1;
     // The token bucket's own limit only applies without a child queue.
     run(&format!(
-        "tc qdisc add dev {DEVICE} root handle 1: tbf rate {rate}bit burst {burst} limit 1000000000"
+        "tc qdisc add dev {DEVICE} {place} handle {handle:x}: tbf rate {rate}bit burst {burst} \
+         limit 1000000000"
     ))?;
-    run(&format!("tc qdisc add dev {DEVICE} parent 1:1 handle 2: pfifo limit {limit}"))?;
+    run(&format!(
+        "tc qdisc add dev {DEVICE} parent {handle:x}:1 handle {below:x}: pfifo limit {limit}"
+    ))?;
     Ok(())
 }
 
@@ -96,6 +115,11 @@ pub(super) struct Counters {
     pub(super) dropped: u64,
     pub(super) retransmissions: u64,
     pub(super) timeouts: u64,
+    /// Segments to be sent again that had not left the device's queue.
+    pub(super) held: u64,
+    /// What the device sent.
+    pub(super) bytes: u64,
+    pub(super) frames: u64,
     pub(super) paused: Option<u64>,
     pub(super) resumed: Option<u64>,
 }
@@ -105,13 +129,17 @@ impl Counters {
     pub(super) fn now() -> Result<Self, Failure> {
         let snmp = fs::read_to_string("/proc/thread-self/net/snmp")?;
         let netstat = fs::read_to_string("/proc/thread-self/net/netstat")?;
+        let (bytes, frames) = transmitted()?;
         let needed = |text: &str, group, name| {
             counter(text, group, name).ok_or_else(|| format!("the kernel does not count {name}"))
         };
         Ok(Self {
             dropped: dropped()?,
+            bytes,
+            frames,
             retransmissions: needed(&snmp, "Tcp:", "RetransSegs")?,
             timeouts: needed(&netstat, "TcpExt:", "TCPTimeouts")?,
+            held: needed(&netstat, "TcpExt:", "TCPSpuriousRtxHostQueues")?,
             paused: counter(&netstat, "TcpExt:", "ZdPaused"),
             resumed: counter(&netstat, "TcpExt:", "ZdResumed"),
         })
@@ -126,6 +154,9 @@ impl Counters {
             dropped: self.dropped.saturating_sub(earlier.dropped),
             retransmissions: self.retransmissions.saturating_sub(earlier.retransmissions),
             timeouts: self.timeouts.saturating_sub(earlier.timeouts),
+            held: self.held.saturating_sub(earlier.held),
+            bytes: self.bytes.saturating_sub(earlier.bytes),
+            frames: self.frames.saturating_sub(earlier.frames),
             paused: of(self.paused, earlier.paused),
             resumed: of(self.resumed, earlier.resumed),
         }
@@ -139,6 +170,18 @@ fn dropped() -> Result<u64, Failure> {
     let queues = queues.as_array().map(Vec::as_slice).unwrap_or_default();
     let root = queues.iter().find(|queue| queue["root"] == true);
     Ok(root.and_then(|queue| queue["drops"].as_u64()).unwrap_or_default())
+}
+
+/// The bytes and the frames that the sender's device has sent: the first two numbers of
+/// transmission in `/proc/net/dev`.
+fn transmitted() -> Result<(u64, u64), Failure> {
+    let text = fs::read_to_string("/proc/thread-self/net/dev")?;
+    let line = text.lines().find_map(|line| line.trim().strip_prefix(DEVICE)?.strip_prefix(':'));
+    let words: Vec<_> = line.unwrap_or_default().split_whitespace().collect();
+    let [bytes, frames] = words.get(8..10).unwrap_or_default() else {
+        return Err(format!("no counters of {DEVICE}").into());
+    };
+    Ok((bytes.parse()?, frames.parse()?))
 }
 
 /// A counter of `/proc/net/snmp` or `netstat`, which have pairs of lines with names and values.

@@ -2,21 +2,39 @@
 //! powers off.
 
 use std::ffi::CString;
+use std::io;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use serde_json::Value;
 
 use super::machine::RESULT;
-use super::{requests, stream};
+use super::{requests, stream, tun};
 
-/// Runs a guest. `words` are its address, the kind of work, and the arguments of the work.
+/// The word for a guest whose kernel's backpressure is on.
+pub(super) const ZD: &str = "zd";
+/// Name of the guest's network card.
+pub(super) const CARD: &str = "eth0";
+/// The sysctl of `kernel/zd`.
+const SWITCH: &str = "/proc/sys/net/core/zd";
+
+/// Runs a guest. `words` are whether its kernel's backpressure is on, the kind of work, and the
+/// arguments of the work, of which the first is the guest's address if it has a network card.
 pub(super) fn main(words: &[String]) -> ExitCode {
     let seconds = |word: &str| Duration::from_secs(word.parse().unwrap());
     set_up(&words[0]);
+    let number = |word: &str| word.parse().unwrap();
     let result: Value = match words[1].as_str() {
-        "stream" => stream::run(words[2].parse().unwrap(), seconds(&words[3]), seconds(&words[4])),
-        "requests" => requests::run(seconds(&words[2]), seconds(&words[3])),
+        "stream" => {
+            connect(&words[2], number(&words[3]));
+            let flows = number(&words[4]) as usize;
+            stream::run(flows, seconds(&words[5]), seconds(&words[6]))
+        }
+        "requests" => {
+            connect(&words[2], number(&words[3]));
+            requests::run(seconds(&words[4]), seconds(&words[5]))
+        }
+        "tun" => tun::run(number(&words[2]), seconds(&words[3]), seconds(&words[4])),
         other => panic!("no such work: {other}"),
     };
     println!("{RESULT}{result}");
@@ -28,7 +46,7 @@ pub(super) fn main(words: &[String]) -> ExitCode {
     ExitCode::FAILURE
 }
 
-fn set_up(address: &str) {
+fn set_up(backpressure: &str) {
     let (proc, path) = (CString::new("proc").unwrap(), CString::new("/proc").unwrap());
     // SAFETY: the C strings live through the call, and there is no data.
     let done =
@@ -38,12 +56,31 @@ fn set_up(address: &str) {
     // below half a millisecond of round trip Linux (5.18 and later) fills them to 64 kB whatever
     // the rate.
     std::fs::write("/proc/sys/net/ipv4/tcp_tso_rtt_log", "0").unwrap();
-    for line in [
-        "link set lo up".to_owned(),
-        format!("address add {address}/24 dev eth0"),
-        "link set eth0 up".to_owned(),
-    ] {
-        let status = Command::new("ip").args(line.split(' ')).status().unwrap();
-        assert!(status.success(), "ip {line}");
+    if backpressure == ZD {
+        std::fs::write(SWITCH, "1").unwrap();
     }
+}
+
+/// Sets up the network card, with a queue of `length` packets.
+fn connect(address: &str, length: u32) {
+    ip("link set lo up");
+    ip(&format!("address add {address}/24 dev {CARD}"));
+    ip(&format!("link set {CARD} txqueuelen {length}"));
+    ip(&format!("link set {CARD} up"));
+}
+
+/// Runs `ip` with the words of `line`, which must succeed.
+pub(super) fn ip(line: &str) {
+    let status = Command::new("ip").args(line.split(' ')).status().unwrap();
+    assert!(status.success(), "ip {line}");
+}
+
+/// Packets that the qdiscs of `device` dropped.
+pub(super) fn queue_drops(device: &str) -> io::Result<u64> {
+    let out = Command::new("tc").args(["-s", "-j", "qdisc", "show", "dev", device]).output()?;
+    let queues: Value = serde_json::from_slice(&out.stdout)?;
+    let queues = queues.as_array().map(Vec::as_slice).unwrap_or_default();
+    let root = queues.iter().find(|queue| queue["root"] == true);
+    root.and_then(|queue| queue["drops"].as_u64())
+        .ok_or_else(|| io::Error::other(format!("no qdisc of {device}: {queues:?}")))
 }

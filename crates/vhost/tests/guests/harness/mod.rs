@@ -11,6 +11,7 @@ mod requests;
 mod scenario;
 mod sink;
 mod stream;
+mod tun;
 
 use std::env;
 use std::path::Path;
@@ -21,7 +22,7 @@ use forebay_test_skip::{Need, has_root, skip};
 
 pub(crate) use self::backend::EgressKind;
 #[allow(unused_imports, reason = "the test needs one, the benchmark both")]
-pub(crate) use self::scenario::{Mode, Run, greedy, shared};
+pub(crate) use self::scenario::{Inside, Mode, Run, greedy, shared, tunnel};
 
 /// Runs the role that the arguments name; returns `None` for the test itself.
 pub(crate) fn as_started() -> Option<ExitCode> {
@@ -33,13 +34,13 @@ pub(crate) fn as_started() -> Option<ExitCode> {
     }
 }
 
-/// Returns the guests' kernel. Without one, reports a skip of the calling test.
+/// Returns a kernel for guests. Without one, reports a skip of the calling test.
 #[track_caller]
-pub(crate) fn kernel() -> Option<std::path::PathBuf> {
+pub(crate) fn kernel(which: Kernel) -> Option<std::path::PathBuf> {
     if !has_root() {
         return None;
     }
-    match kernel_file(Kernel::Plain, &Interrupt::default()) {
+    match kernel_file(which, &Interrupt::default()) {
         Ok(kernel) => Some(kernel),
         Err(Error::Unfit(why)) => {
             skip(Need::Kernel, &why);

@@ -1,11 +1,12 @@
 //! Two scenarios, each with zD and with drops.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::Value;
 
 use super::backend::{Backend, EgressKind, Place};
+use super::guest;
 use super::machine::Machine;
 use super::sink::Sink;
 
@@ -33,9 +34,31 @@ pub(crate) struct Run {
     pub(crate) mbps: u64,
     /// Size of the buffer in packets.
     pub(crate) limit: u64,
+    /// The greedy guest.
+    pub(crate) inside: Inside,
 }
 
-/// Result of one guest with a hundred backlogged flows.
+/// What is inside a guest.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Inside {
+    /// Backlogged flows.
+    pub(crate) flows: u32,
+    /// Length of the guest's own queue in packets.
+    pub(crate) queue: u32,
+    /// Whether the guest's kernel has the patch of `kernel/zd`, switched on.
+    pub(crate) backpressure: bool,
+}
+
+impl Inside {
+    /// A hundred flows over a queue of the usual length, without the patch.
+    pub(crate) const USUAL: Self = Self { flows: 100, queue: 1000, backpressure: false };
+
+    fn switch(self) -> &'static str {
+        if self.backpressure { guest::ZD } else { "off" }
+    }
+}
+
+/// Result of one guest with backlogged flows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Greedy {
     /// Packets that the scheduled buffer dropped in the whole run.
@@ -44,8 +67,12 @@ pub(crate) struct Greedy {
     pub(crate) retransmissions: u64,
     /// Number of measured round trips.
     pub(crate) round_trips: u64,
+    /// Packets that the guest's own queue dropped in the measured time.
+    pub(crate) local_drops: u64,
     /// Median round trip in milliseconds.
     pub(crate) p50: f64,
+    /// 99th percentile of round trips in milliseconds.
+    pub(crate) p99: f64,
     /// 99.9th percentile of round trips in milliseconds.
     pub(crate) p999: f64,
     /// 99.99th percentile of round trips in milliseconds.
@@ -112,13 +139,20 @@ fn goodput(sink: &Sink, seconds: f64) -> f64 {
     sink.bytes() as f64 * 8.0 / 1e6 / seconds
 }
 
+/// The work of the greedy guest.
+fn stream(run: Run) -> String {
+    let Inside { flows, queue, .. } = run.inside;
+    let switch = run.inside.switch();
+    format!("{switch} stream 10.99.0.2 {queue} {flows} {} {}", run.warm_up, run.seconds)
+}
+
 /// Runs one guest whose flows could fill the buffer many times.
 pub(crate) fn greedy(kernel: &Path, mode: Mode, run: Run) -> Greedy {
     let place = Place::new(run.egress);
     let backend = Backend::start(&place, &config(mode, "fifo", run, &place, &["greedy"]));
     let sink = Sink::start(&place);
-    let work = words(format!("10.99.0.2 stream 100 {} {}", run.warm_up, run.seconds));
-    let guest = Machine::boot(kernel, &place.dir, &place.dir.join("greedy.sock"), &work);
+    let socket = place.dir.join("greedy.sock");
+    let guest = Machine::boot(kernel, &place.dir, Some(&socket), &words(stream(run)));
     let result = guest.result(PATIENCE);
     let total = backend.stop();
     let vm = &total["vms"][0];
@@ -128,7 +162,9 @@ pub(crate) fn greedy(kernel: &Path, mode: Mode, run: Run) -> Greedy {
         dropped: count(&vm["dropped"]["queue"]),
         retransmissions: count(&result["retransmissions"]),
         round_trips: count(&result["rtt_ms"]["count"]),
+        local_drops: count(&result["local_drops"]),
         p50: number(&result["rtt_ms"]["p50"]),
+        p99: number(&result["rtt_ms"]["p99"]),
         p999: number(&result["rtt_ms"]["p999"]),
         p9999: number(&result["rtt_ms"]["p9999"]),
         goodput: goodput(&sink, whole),
@@ -147,10 +183,13 @@ pub(crate) fn shared(kernel: &Path, mode: Mode, run: Run) -> Shared {
     let backend = Backend::start(&place, &text);
     let sink = Sink::start(&place);
     let boot = |vm: &str, work: String| {
-        Machine::boot(kernel, &place.dir, &place.dir.join(format!("{vm}.sock")), &words(work))
+        let socket = place.dir.join(format!("{vm}.sock"));
+        Machine::boot(kernel, &place.dir, Some(&socket), &words(work))
     };
-    let greedy = boot("greedy", format!("10.99.0.2 stream 100 {} {}", run.warm_up, run.seconds));
-    let quiet = boot("quiet", format!("10.99.0.3 requests {} {}", run.warm_up, run.seconds));
+    let greedy = boot("greedy", stream(run));
+    let queue = Inside::USUAL.queue;
+    let work = format!("off requests 10.99.0.3 {queue} {} {}", run.warm_up, run.seconds);
+    let quiet = boot("quiet", work);
     let answered = quiet.result(PATIENCE);
     let result = greedy.result(PATIENCE);
     let total = backend.stop();
@@ -161,5 +200,57 @@ pub(crate) fn shared(kernel: &Path, mode: Mode, run: Run) -> Shared {
         p99: number(&answered["latency_ms"]["p99"]),
         dropped: dropped(0) + dropped(1),
         goodput: goodput(&sink, run.warm_up as f64 + number(&result["seconds"])),
+    }
+}
+
+/// Result of flows through a TUN device inside a guest.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tunnel {
+    /// Payload that arrived in the measured time, in Mbit/s.
+    pub(crate) goodput: f64,
+    /// Packets that the device and its qdisc dropped in the measured time.
+    pub(crate) dropped: u64,
+    /// Segments that TCP retransmitted in the measured time.
+    pub(crate) retransmissions: u64,
+    /// Median round trip in milliseconds.
+    pub(crate) p50: f64,
+    /// 99th percentile of round trips in milliseconds.
+    pub(crate) p99: f64,
+    /// 99.9th percentile of round trips in milliseconds.
+    pub(crate) p999: f64,
+}
+
+/// Runs a guest whose flows go through a TUN device of `length` packets.
+pub(crate) fn tunnel(kernel: &Path, backpressure: bool, length: u32, seconds: u64) -> Tunnel {
+    let dir = TempDir::new();
+    let switch = Inside { backpressure, ..Inside::USUAL }.switch();
+    let work = words(format!("{switch} tun {length} 2 {seconds}"));
+    let result = Machine::boot(kernel, &dir.0, None, &work).result(PATIENCE);
+    let rtt = |name: &str| number(&result["rtt_ms"][name]);
+    Tunnel {
+        goodput: number(&result["mbps"]),
+        dropped: count(&result["dropped"]),
+        retransmissions: count(&result["retransmissions"]),
+        p50: rtt("p50"),
+        p99: rtt("p99"),
+        p999: rtt("p999"),
+    }
+}
+
+/// A directory, removed when dropped.
+struct TempDir(PathBuf);
+
+impl TempDir {
+    fn new() -> Self {
+        let dir = std::env::temp_dir().join(format!("fb-tun-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&dir);
+        std::fs::create_dir(&dir).unwrap();
+        Self(dir)
+    }
+}
+
+impl Drop for TempDir {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
     }
 }

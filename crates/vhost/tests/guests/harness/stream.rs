@@ -9,7 +9,7 @@ use forebay_guest::stamps::{self, Stamps};
 use serde_json::{Value, json};
 
 use super::backend::SINK;
-use super::{percentiles, sink};
+use super::{guest, percentiles, sink};
 
 /// Bytes passed to the kernel at a time; the round trip of each such piece is measured.
 const PIECE: usize = 16 << 10;
@@ -27,10 +27,12 @@ pub(super) fn run(flows: usize, warm_up: Duration, length: Duration) -> Value {
     let piece = vec![7; PIECE];
     let begun = Instant::now();
     let mut measured_from = None;
+    let mut dropped = 0;
     let mut end = None;
     while begun.elapsed() < warm_up + length {
         if measured_from.is_none() && begun.elapsed() >= warm_up {
             measured_from = Some(retransmissions(&flows));
+            dropped = guest::queue_drops(guest::CARD).unwrap();
             stamps.iter_mut().for_each(Stamps::begin);
         }
         // SAFETY: the array is valid for its length.
@@ -53,6 +55,7 @@ pub(super) fn run(flows: usize, warm_up: Duration, length: Duration) -> Value {
     json!({
         "seconds": measured.as_secs_f64(),
         "retransmissions": retransmissions(&flows) - before,
+        "local_drops": guest::queue_drops(guest::CARD).unwrap() - dropped,
         "rtt_ms": percentiles::of(samples),
     })
 }
@@ -66,7 +69,7 @@ fn connect() -> TcpStream {
 }
 
 /// Number of segments that all flows have retransmitted since their start.
-fn retransmissions(flows: &[TcpStream]) -> u64 {
+pub(super) fn retransmissions(flows: &[TcpStream]) -> u64 {
     let of = |flow: &TcpStream| {
         // SAFETY: all-zero is a valid `tcp_info`, and the call writes at most its size.
         unsafe {
