@@ -61,6 +61,9 @@ struct File {
     flows: Spanned<Vec<u32>>,
     /// The transmit queues of the device; one by default.
     queues: Option<Spanned<u32>>,
+    /// Whether the device is a TUN device.
+    #[serde(default)]
+    tun: bool,
     /// The rate of each flow; unlimited by default.
     pace: Option<Spanned<RateValue>>,
 }
@@ -133,10 +136,12 @@ impl File {
             within("burst", &spanned(self.burst.span(), self.burst.get_ref().0.0), 1_600, 1 << 30)?;
         let queues = match &self.queues {
             Some(own) => {
-                within("queues", &spanned(own.span(), u64::from(*own.get_ref())), 1, 16)? as u32
+                let most = if self.tun { 1 } else { 16 };
+                within("queues", &spanned(own.span(), u64::from(*own.get_ref())), 1, most)? as u32
             }
             None => 1,
         };
+        let tun = self.tun;
         let delay = self.delay.get_ref().0.0 / 1_000;
         let delay = within("delay", &spanned(self.delay.span(), delay), 0, 10_000_000)?;
         let mut cells = Vec::new();
@@ -145,7 +150,7 @@ impl File {
             for &flows in self.flows.get_ref() {
                 within("flows", &spanned(self.flows.span(), u64::from(flows)), 1, 20_000)?;
                 cells.push(Cell {
-                    queue: Queue { rate, burst, limit, delay, queues },
+                    queue: Queue { rate, burst, limit, delay, queues, tun },
                     work: Work::Flows { flows, pace, warm_up, seconds: length },
                 });
             }
@@ -173,8 +178,14 @@ mod tests {
     fn a_file_has_a_cell_for_each_limit_and_number_of_flows() {
         let experiment = parse(TEXT).unwrap();
         assert_eq!((experiment.runs, experiment.cells.len()), (3, 2));
-        let queue =
-            Queue { rate: 1_000_000_000, burst: 128_000, limit: 100, delay: 5_000, queues: 1 };
+        let queue = Queue {
+            rate: 1_000_000_000,
+            burst: 128_000,
+            limit: 100,
+            delay: 5_000,
+            queues: 1,
+            tun: false,
+        };
         let work = Work::Flows { flows: 500, pace: 0, warm_up: 1, seconds: 2 };
         assert_eq!(experiment.cells[1], Cell { queue, work });
         let on = experiment.cells[1].order(Arm::Zd);

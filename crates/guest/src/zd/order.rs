@@ -36,6 +36,9 @@ pub struct Queue {
     /// The number of transmit queues of the device. With more than one, `mq` is their root, and
     /// each has a token bucket of its part of the rate and a packet queue of the whole limit.
     pub queues: u32,
+    /// Whether the device is a TUN device whose reader has the rate. Its ring and its qdisc
+    /// (pfifo_fast) hold the limit each, and there is no token bucket.
+    pub tun: bool,
 }
 
 /// The work of a guest.

@@ -16,7 +16,7 @@ use forebay_test_skip::{Need, skip_named};
 const ASKED: &str = "FOREBAY_TEST_KERNEL";
 /// A bucket at 100 Mbit/s that holds a super-packet.
 const QUEUE: Queue =
-    Queue { rate: 100_000_000, burst: 128_000, limit: 100, delay: 1_000, queues: 1 };
+    Queue { rate: 100_000_000, burst: 128_000, limit: 100, delay: 1_000, queues: 1, tun: false };
 /// A bucket of two packets: longer super-packets are queued as their segments.
 const SHALLOW: Queue = Queue { burst: 3_100, ..QUEUE };
 
@@ -24,6 +24,9 @@ const SHALLOW: Queue = Queue { burst: 3_100, ..QUEUE };
 const LONG: Queue = Queue { limit: 1_000, ..QUEUE };
 /// Four transmit queues below `mq`.
 const SEVERAL: Queue = Queue { queues: 4, ..QUEUE };
+
+/// A TUN device whose reader is the bottleneck.
+const TUN: Queue = Queue { limit: 16, tun: true, ..QUEUE };
 
 /// A test: its name, and its function of the two kernels.
 type Test = (&'static str, fn(&Kernels));
@@ -37,11 +40,12 @@ fn main() -> ExitCode {
     if std::env::args().nth(1).as_deref() == Some("zd-guest") {
         return zd::guest();
     }
-    let tests: [Test; 11] = [
+    let tests: [Test; 12] = [
         ("a_full_queue_drops_nothing", a_full_queue_drops_nothing),
         ("segments_of_a_super_packet_are_not_lost", segments_of_a_super_packet_are_not_lost),
         ("a_long_queue_causes_no_timeout", a_long_queue_causes_no_timeout),
         ("each_queue_below_mq_has_its_own_paused_flows", each_queue_below_mq),
+        ("a_full_ring_of_a_tun_device_drops_nothing", a_full_ring_of_a_tun_device),
         ("without_it_the_same_flows_are_dropped", without_it_the_same_flows_are_dropped),
         ("switched_off_it_does_nothing", switched_off_it_does_nothing),
         ("datagrams_wait", datagrams_wait),
@@ -131,6 +135,15 @@ fn each_queue_below_mq(kernels: &Kernels) {
     assert_eq!(findings.paused, findings.resumed);
     let without = found(&kernels.unpatched, false, SEVERAL, FLOWS);
     assert!(without.dropped > 100, "{without:#?}");
+}
+
+fn a_full_ring_of_a_tun_device(kernels: &Kernels) {
+    let findings = with_zd(kernels, TUN, FLOWS);
+    assert_eq!(findings.arrived, findings.sent);
+    assert_eq!((findings.dropped, findings.retransmissions), (0, 0), "{findings:#?}");
+    assert_eq!(findings.paused, findings.resumed);
+    let without = found(&kernels.unpatched, false, TUN, FLOWS);
+    assert!(without.dropped > 100 && without.retransmissions > 100, "{without:#?}");
 }
 
 fn without_it_the_same_flows_are_dropped(kernels: &Kernels) {

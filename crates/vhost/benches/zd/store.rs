@@ -6,7 +6,7 @@ use forebay_guest::Kernel;
 use forebay_outcome::provenance;
 use forebay_outcome::{Row, Rows, SEED, Store};
 
-use crate::harness::{self, EgressKind, Inside, Mode, Run, greedy, shared, tunnel};
+use crate::harness::{self, EgressKind, Inside, Mode, Run, greedy, shared};
 
 /// Rates in Mbit/s that a guest can exceed on two cores.
 const RATES: [u64; 2] = [200, 400];
@@ -14,12 +14,6 @@ const RATES: [u64; 2] = [200, 400];
 const BACK_END: &str = "back end";
 /// Number of runs of each claim.
 const RUNS: u64 = 3;
-/// Number of runs of the claim about a TUN device, which are short.
-const TUNNEL_RUNS: u64 = 5;
-/// Measured time of such a run, in seconds.
-const TUNNEL_SECONDS: u64 = 8;
-/// Lengths of the TUN device in packets: the kernel's own, and a short one.
-const TUNNEL_LENGTHS: [u32; 2] = [500, 16];
 /// The guest of the claim about both layers: its flows want to have ten times as many packets in
 /// its queue as there is room for.
 const CROWDED: Inside = Inside { flows: 500, queue: 100, backpressure: false };
@@ -31,12 +25,11 @@ type Values = Vec<(&'static str, f64)>;
 /// alternate, so that other load of the machine affects all of them.
 type Claim = (&'static str, fn() -> Option<Vec<Row>>);
 
-const CLAIMS: [Claim; 5] = [
+const CLAIMS: [Claim; 4] = [
     ("back-end", || every(&[1000], alone)),
     ("back-end-short", || every(&[100], alone)),
     ("two-guests", || every(&[1000, 100], beside)),
     ("both-layers", both_layers),
-    ("tun", tun),
 ];
 
 /// Runs all claims, or the one with the name `only`, and stores them in `dir`.
@@ -114,35 +107,9 @@ fn both_layers() -> Option<Vec<Row>> {
     Some(rows)
 }
 
-/// Runs eight flows through a TUN device, with the switch of the patched kernel off and on.
-fn tun() -> Option<Vec<Row>> {
-    let kernel = harness::kernel(Kernel::Zd)?;
-    let mut rows = Vec::new();
-    for seed in 1..=TUNNEL_RUNS {
-        for length in TUNNEL_LENGTHS {
-            for mode in [Mode::Drop, Mode::Zd] {
-                let name = name(mode);
-                eprintln!("{length} packets, {name}, {seed} of {TUNNEL_RUNS}");
-                let t = tunnel(&kernel, mode == Mode::Zd, length, TUNNEL_SECONDS);
-                rows.push(Row::new(
-                    &[("queue", &length), ("mode", &name), (SEED, &seed)],
-                    &[
-                        ("mbps", t.goodput),
-                        ("drops", t.dropped as f64),
-                        ("resent", t.retransmissions as f64),
-                        ("rtt_p50", t.p50),
-                        ("rtt_p99", t.p99),
-                        ("rtt_p999", t.p999),
-                    ],
-                ));
-            }
-        }
-    }
-    Some(rows)
-}
-
 fn alone(kernel: &Path, mode: Mode, run: Run) -> Values {
     let g = greedy(kernel, mode, run);
+    eprintln!("{g:?}");
     vec![
         ("mbps", g.goodput),
         ("cpu_back_end", g.cpu),
@@ -158,6 +125,7 @@ fn alone(kernel: &Path, mode: Mode, run: Run) -> Values {
 
 fn beside(kernel: &Path, mode: Mode, run: Run) -> Values {
     let s = shared(kernel, mode, run);
+    eprintln!("{s:?}");
     vec![
         ("requests", s.requests as f64),
         ("request_p50", s.p50),

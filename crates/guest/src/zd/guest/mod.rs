@@ -5,6 +5,7 @@ mod flows;
 mod network;
 mod poll;
 mod sink;
+mod tun;
 
 use std::error::Error;
 use std::io;

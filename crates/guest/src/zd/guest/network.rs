@@ -1,11 +1,11 @@
 //! The guest's network: two namespaces, a wire between them, the sender's queue, and the kernel's
 //! counters.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::process::Command;
 
-use super::Failure;
+use super::{Failure, tun};
 use crate::zd::order::Queue;
 
 /// The sender's end of the wire.
@@ -28,23 +28,27 @@ pub(super) fn run(line: &str) -> Result<String, Failure> {
     Err(format!("{line}: {}", String::from_utf8_lossy(&out.stderr).trim()).into())
 }
 
+/// The packets that the receiver's TUN device holds: all acknowledgements.
+const ALL: u32 = 10_000;
+
 /// Sets up the sender's side in the namespace of this thread; `far` is a thread in the receiver's.
-pub(super) fn set_up(queue: Queue, far: i32) -> Result<(), Failure> {
-    let queues = queue.queues;
-    for line in [
-        "link set lo up".to_owned(),
-        format!(
-            "link add {DEVICE} numtxqueues {queues} type veth peer name {FAR_DEVICE} numrxqueues \
-             {queues}"
-        ),
-        format!("link set {FAR_DEVICE} netns {far}"),
-        format!("address add 10.98.0.1/24 dev {DEVICE}"),
-    ] {
-        run(&format!("ip {line}"))?;
+/// Returns the device if it is a TUN device.
+pub(super) fn set_up(queue: Queue, far: i32) -> Result<Option<File>, Failure> {
+    let (queues, mut device) = (queue.queues, None);
+    run("ip link set lo up")?;
+    if queue.tun {
+        device = Some(tun::device(DEVICE, queue.limit)?);
+    } else {
+        run(&format!(
+            "ip link add {DEVICE} numtxqueues {queues} type veth peer name {FAR_DEVICE} \
+             numrxqueues {queues}"
+        ))?;
+        run(&format!("ip link set {FAR_DEVICE} netns {far}"))?;
+        add_queue(queue)?;
     }
-    add_queue(queue)?;
+    run(&format!("ip address add 10.98.0.1/24 dev {DEVICE}"))?;
     run(&format!("ip link set {DEVICE} up"))?;
-    Ok(())
+    Ok(device)
 }
 
 /// Adds the queue to the sender's device.
@@ -73,9 +77,14 @@ fn add_bucket(queue: Queue, place: &str, handle: u32) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Sets up the receiver's side when its device exists.
-pub(super) fn set_up_far(queue: Queue) -> Result<(), Failure> {
+/// Sets up the receiver's side when the sender's exists; `near` is the sender's TUN device.
+pub(super) fn set_up_far(queue: Queue, near: Option<File>) -> Result<(), Failure> {
     let delay = queue.delay;
+    if let Some(near) = near {
+        let far = tun::device(FAR_DEVICE, ALL)?;
+        tun::carry(near.try_clone()?, far.try_clone()?, Some(queue.rate));
+        tun::carry(far, near, None);
+    }
     for line in [
         "ip link set lo up".to_owned(),
         format!("ip address add {FAR}/24 dev {FAR_DEVICE}"),
@@ -129,7 +138,7 @@ impl Counters {
     pub(super) fn now() -> Result<Self, Failure> {
         let snmp = fs::read_to_string("/proc/thread-self/net/snmp")?;
         let netstat = fs::read_to_string("/proc/thread-self/net/netstat")?;
-        let (bytes, frames) = transmitted()?;
+        let Transmitted { bytes, frames, .. } = transmitted()?;
         let needed = |text: &str, group, name| {
             counter(text, group, name).ok_or_else(|| format!("the kernel does not count {name}"))
         };
@@ -163,25 +172,32 @@ impl Counters {
     }
 }
 
-/// The packets that the sender's root queue and its children dropped.
+/// The packets that the sender's root queue and its children dropped, and its device.
 fn dropped() -> Result<u64, Failure> {
     let text = run(&format!("tc -s -j qdisc show dev {DEVICE}"))?;
     let queues: serde_json::Value = serde_json::from_str(&text)?;
     let queues = queues.as_array().map(Vec::as_slice).unwrap_or_default();
     let root = queues.iter().find(|queue| queue["root"] == true);
-    Ok(root.and_then(|queue| queue["drops"].as_u64()).unwrap_or_default())
+    let root = root.and_then(|queue| queue["drops"].as_u64()).unwrap_or_default();
+    Ok(root + transmitted()?.dropped)
 }
 
-/// The bytes and the frames that the sender's device has sent: the first two numbers of
-/// transmission in `/proc/net/dev`.
-fn transmitted() -> Result<(u64, u64), Failure> {
+/// What the sender's device transmitted.
+struct Transmitted {
+    bytes: u64,
+    frames: u64,
+    dropped: u64,
+}
+
+/// Reads the numbers of transmission in `/proc/net/dev`.
+fn transmitted() -> Result<Transmitted, Failure> {
     let text = fs::read_to_string("/proc/thread-self/net/dev")?;
     let line = text.lines().find_map(|line| line.trim().strip_prefix(DEVICE)?.strip_prefix(':'));
     let words: Vec<_> = line.unwrap_or_default().split_whitespace().collect();
-    let [bytes, frames] = words.get(8..10).unwrap_or_default() else {
-        return Err(format!("no counters of {DEVICE}").into());
+    let number = |i: usize| -> Result<u64, Failure> {
+        Ok(words.get(i).ok_or_else(|| format!("no counters of {DEVICE}"))?.parse()?)
     };
-    Ok((bytes.parse()?, frames.parse()?))
+    Ok(Transmitted { bytes: number(8)?, frames: number(9)?, dropped: number(11)? })
 }
 
 /// A counter of `/proc/net/snmp` or `netstat`, which have pairs of lines with names and values.

@@ -1,5 +1,6 @@
 //! The receiver: it reads everything and records when data of each flow arrives.
 
+use std::fs::File;
 use std::io;
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsRawFd, RawFd};
@@ -82,8 +83,7 @@ impl Sink {
             }
         });
         let far = told.recv()??;
-        network::set_up(queue, far)?;
-        go.send(())?;
+        go.send(network::set_up(queue, far)?)?;
         told.recv()??;
         Ok(Self { seen })
     }
@@ -97,7 +97,7 @@ fn serve(
     queue: Queue,
     seen: &Mutex<Seen>,
     tell: &Sender<Result<i32, String>>,
-    gone: &Receiver<()>,
+    gone: &Receiver<Option<File>>,
 ) -> Result<(), Failure> {
     // SAFETY: concerns this thread alone; gettid takes nothing.
     let far = unsafe {
@@ -107,8 +107,7 @@ fn serve(
         libc::gettid()
     };
     tell.send(Ok(far))?;
-    gone.recv()?;
-    network::set_up_far(queue)?;
+    network::set_up_far(queue, gone.recv()?)?;
     let listener = TcpListener::bind(("0.0.0.0", FLOWS))?;
     // The library's own backlog is too short for thousands that connect at once.
     // SAFETY: takes two integers.

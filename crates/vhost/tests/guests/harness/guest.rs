@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::machine::RESULT;
-use super::{requests, stream, tun};
+use super::{requests, stream};
 
 /// The word for a guest whose kernel's backpressure is on.
 pub(super) const ZD: &str = "zd";
@@ -19,7 +19,8 @@ pub(super) const CARD: &str = "eth0";
 const SWITCH: &str = "/proc/sys/net/core/zd";
 
 /// Runs a guest. `words` are whether its kernel's backpressure is on, the kind of work, and the
-/// arguments of the work, of which the first is the guest's address if it has a network card.
+/// arguments of the work, of which the first two are the guest's address and the length of its
+/// queue.
 pub(super) fn main(words: &[String]) -> ExitCode {
     let seconds = |word: &str| Duration::from_secs(word.parse().unwrap());
     set_up(&words[0]);
@@ -34,7 +35,6 @@ pub(super) fn main(words: &[String]) -> ExitCode {
             connect(&words[2], number(&words[3]));
             requests::run(seconds(&words[4]), seconds(&words[5]))
         }
-        "tun" => tun::run(number(&words[2]), seconds(&words[3]), seconds(&words[4])),
         other => panic!("no such work: {other}"),
     };
     println!("{RESULT}{result}");
@@ -70,7 +70,7 @@ fn connect(address: &str, length: u32) {
 }
 
 /// Runs `ip` with the words of `line`, which must succeed.
-pub(super) fn ip(line: &str) {
+fn ip(line: &str) {
     let status = Command::new("ip").args(line.split(' ')).status().unwrap();
     assert!(status.success(), "ip {line}");
 }

@@ -21,12 +21,9 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    /// Boots `kernel`, with a network card at `socket` if there is one; its first process does
-    /// `work`.
-    pub(super) fn boot(kernel: &Path, dir: &Path, socket: Option<&Path>, work: &[String]) -> Self {
-        let name =
-            socket.map_or("alone".into(), |path| path.file_stem().unwrap().to_string_lossy());
-        let own = dir.join(format!("guest-{name}"));
+    /// Boots `kernel` with its network device at `socket`; its first process does `work`.
+    pub(super) fn boot(kernel: &Path, dir: &Path, socket: &Path, work: &[String]) -> Self {
+        let own = dir.join(format!("guest-{}", socket.file_stem().unwrap().to_string_lossy()));
         std::fs::create_dir(&own).unwrap();
         symlink(std::env::current_exe().unwrap(), own.join("init")).unwrap();
         let fixed = "mem=256M console=tty0 con=null con0=null,fd:1 ssl=null quiet loglevel=4 panic=-1 \
@@ -34,7 +31,7 @@ impl Machine {
                      init=/proc/self/cwd/init";
         let mut command = Command::new(kernel);
         command
-            .args(socket.map(|path| format!("virtio_uml.device={}:1", path.display())))
+            .arg(format!("virtio_uml.device={}:1", socket.display()))
             .args(fixed.split_whitespace())
             .args(["--", "guest"])
             .args(work)

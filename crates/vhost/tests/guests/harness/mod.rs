@@ -11,7 +11,6 @@ mod requests;
 mod scenario;
 mod sink;
 mod stream;
-mod tun;
 
 use std::env;
 use std::path::Path;
@@ -22,7 +21,7 @@ use forebay_test_skip::{Need, has_root, skip};
 
 pub(crate) use self::backend::EgressKind;
 #[allow(unused_imports, reason = "the test needs one, the benchmark both")]
-pub(crate) use self::scenario::{Inside, Mode, Run, greedy, shared, tunnel};
+pub(crate) use self::scenario::{Inside, Mode, Run, greedy, shared};
 
 /// Runs the role that the arguments name; returns `None` for the test itself.
 pub(crate) fn as_started() -> Option<ExitCode> {

@@ -1,6 +1,6 @@
 //! Two scenarios, each with zD and with drops.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -152,7 +152,7 @@ pub(crate) fn greedy(kernel: &Path, mode: Mode, run: Run) -> Greedy {
     let backend = Backend::start(&place, &config(mode, "fifo", run, &place, &["greedy"]));
     let sink = Sink::start(&place);
     let socket = place.dir.join("greedy.sock");
-    let guest = Machine::boot(kernel, &place.dir, Some(&socket), &words(stream(run)));
+    let guest = Machine::boot(kernel, &place.dir, &socket, &words(stream(run)));
     let result = guest.result(PATIENCE);
     let total = backend.stop();
     let vm = &total["vms"][0];
@@ -184,7 +184,7 @@ pub(crate) fn shared(kernel: &Path, mode: Mode, run: Run) -> Shared {
     let sink = Sink::start(&place);
     let boot = |vm: &str, work: String| {
         let socket = place.dir.join(format!("{vm}.sock"));
-        Machine::boot(kernel, &place.dir, Some(&socket), &words(work))
+        Machine::boot(kernel, &place.dir, &socket, &words(work))
     };
     let greedy = boot("greedy", stream(run));
     let queue = Inside::USUAL.queue;
@@ -200,57 +200,5 @@ pub(crate) fn shared(kernel: &Path, mode: Mode, run: Run) -> Shared {
         p99: number(&answered["latency_ms"]["p99"]),
         dropped: dropped(0) + dropped(1),
         goodput: goodput(&sink, run.warm_up as f64 + number(&result["seconds"])),
-    }
-}
-
-/// Result of flows through a TUN device inside a guest.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Tunnel {
-    /// Payload that arrived in the measured time, in Mbit/s.
-    pub(crate) goodput: f64,
-    /// Packets that the device and its qdisc dropped in the measured time.
-    pub(crate) dropped: u64,
-    /// Segments that TCP retransmitted in the measured time.
-    pub(crate) retransmissions: u64,
-    /// Median round trip in milliseconds.
-    pub(crate) p50: f64,
-    /// 99th percentile of round trips in milliseconds.
-    pub(crate) p99: f64,
-    /// 99.9th percentile of round trips in milliseconds.
-    pub(crate) p999: f64,
-}
-
-/// Runs a guest whose flows go through a TUN device of `length` packets.
-pub(crate) fn tunnel(kernel: &Path, backpressure: bool, length: u32, seconds: u64) -> Tunnel {
-    let dir = TempDir::new();
-    let switch = Inside { backpressure, ..Inside::USUAL }.switch();
-    let work = words(format!("{switch} tun {length} 2 {seconds}"));
-    let result = Machine::boot(kernel, &dir.0, None, &work).result(PATIENCE);
-    let rtt = |name: &str| number(&result["rtt_ms"][name]);
-    Tunnel {
-        goodput: number(&result["mbps"]),
-        dropped: count(&result["dropped"]),
-        retransmissions: count(&result["retransmissions"]),
-        p50: rtt("p50"),
-        p99: rtt("p99"),
-        p999: rtt("p999"),
-    }
-}
-
-/// A directory, removed when dropped.
-struct TempDir(PathBuf);
-
-impl TempDir {
-    fn new() -> Self {
-        let dir = std::env::temp_dir().join(format!("fb-tun-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&dir);
-        std::fs::create_dir(&dir).unwrap();
-        Self(dir)
-    }
-}
-
-impl Drop for TempDir {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }

@@ -69,7 +69,7 @@ fn connect() -> TcpStream {
 }
 
 /// Number of segments that all flows have retransmitted since their start.
-pub(super) fn retransmissions(flows: &[TcpStream]) -> u64 {
+fn retransmissions(flows: &[TcpStream]) -> u64 {
     let of = |flow: &TcpStream| {
         // SAFETY: all-zero is a valid `tcp_info`, and the call writes at most its size.
         unsafe {
