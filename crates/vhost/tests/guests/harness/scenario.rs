@@ -41,7 +41,7 @@ pub(crate) struct Run {
 /// What is inside a guest.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Inside {
-    /// Backlogged flows.
+    /// Number of backlogged flows.
     pub(crate) flows: u32,
     /// Length of the guest's own queue in packets.
     pub(crate) queue: u32,
