@@ -135,7 +135,10 @@ fn connection_of(
     let ready = stream
         .set_nonblocking(false)
         .and_then(|()| stream.set_read_timeout(Some(RETRY)))
-        .and_then(|()| SockRef::from(&stream).set_tcp_keepalive(&keepalive));
+        .and_then(|()| SockRef::from(&stream).set_tcp_keepalive(&keepalive))
+        // A router only writes, so that it may not see that the connection was closed. With a reset
+        // it does at its next message, and not at the one after that.
+        .and_then(|()| SockRef::from(&stream).set_linger(Some(Duration::ZERO)));
     if let Err(e) = ready {
         return learning.end(ticket, &format!("the connection cannot be used: {e}"), clock.now());
     }
@@ -155,5 +158,79 @@ fn connection_of(
                 _ => return learning.end(ticket, &e.to_string(), clock.now()),
             },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::io::Write;
+    use std::net::Ipv4Addr;
+
+    use forebay_routes::table::Limits;
+
+    use super::*;
+    use crate::config::{Bmp, BmpRouter};
+    use crate::learn::State;
+
+    const HOST: Ipv4Addr = Ipv4Addr::LOCALHOST;
+
+    fn learning(silence: Duration, now: u64) -> Learning {
+        let config = Bmp {
+            listen: Vec::new(),
+            routers: vec![BmpRouter {
+                address: HOST.into(),
+                name: "rome".to_owned(),
+                optional: false,
+            }],
+            limits: Limits::default(),
+            hold: Duration::from_secs(120),
+            silence,
+            settle: Duration::from_secs(60),
+        };
+        Learning::new(config, BTreeMap::new(), now)
+    }
+
+    fn wait_for(what: &str, is_so: impl Fn() -> bool) {
+        let end = Instant::now() + Duration::from_secs(10);
+        while !is_so() {
+            assert!(Instant::now() < end, "waited for {what}");
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Ends the threads of the service, also when the test fails.
+    struct Ends<'a>(&'a AtomicBool);
+
+    impl Drop for Ends<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_router_whose_session_was_stuck_sees_a_reset_and_connects_again() {
+        let (clock, stop) = (Steady::start(), AtomicBool::new(false));
+        let silence = Duration::from_secs(600);
+        let learning = learning(silence, clock.now());
+        let listeners = bind(&[(HOST, 0).into()]).unwrap();
+        let at = listeners[0].local_addr().unwrap();
+        thread::scope(|scope| {
+            let _ends = Ends(&stop);
+            serve(scope, &listeners, &learning, clock, &stop);
+            let state = || learning.report(clock.now()).sessions.swap_remove(0);
+            let mut router = TcpStream::connect(at).unwrap();
+            wait_for("the session", || state().state == State::Up);
+            // Ten minutes later, nothing came.
+            learning.tick(clock.now() + 601_000);
+            assert_eq!((state().state, state().stuck), (State::Held, 1));
+            router.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+            let error = router.read(&mut [0]).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
+            assert!(router.write(&[3]).is_err(), "its first message tells it");
+            let _router = TcpStream::connect(at).unwrap();
+            wait_for("the session's return", || state().state == State::Up);
+            assert_eq!((state().cuts, state().stuck), (1, 1));
+        });
     }
 }
