@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub(crate) use forebay_picture::date::second as text;
 
 /// Returns the present time in milliseconds since 1970.
-pub(crate) fn now() -> u64 {
+pub fn now() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }

@@ -5,8 +5,10 @@
 //! place of that module. The order of changes is [`forebay_plan::weights::order`].
 
 pub mod config;
+mod damped;
 pub mod frr;
 pub mod journal;
 mod run;
 
-pub use run::{Error, Looked, Made, Session, apply, look, withdraw};
+pub use crate::clock::now;
+pub use run::{Error, How, Looked, Made, Session, apply, damped_for, look, withdraw};

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use forebay_plan::network::{Demand, Entry, Network, Provider};
 use forebay_plan::topology::{LinkId, RouterId};
 use forebay_serve::igp::config::Config;
-use forebay_serve::igp::{Made, Session, apply, look, withdraw};
+use forebay_serve::igp::{How, Made, Session, apply, look, withdraw};
 use forebay_test_skip::{Need, has_root, skip};
 use forebay_units::Rate;
 
@@ -279,7 +279,7 @@ fn metrics_move_routes_of_real_routers_and_are_withdrawn() {
     assert_eq!(lab.configurations(), first, "a look changes nothing");
 
     let mut told = Vec::new();
-    let how = ("a test", false);
+    let how = How { reason: "a test", anyway: false, now: 0 };
     apply(&session, &looked, how, &|| false, &mut |made: Made| told.push(made.text)).unwrap();
     assert!(told[0].starts_with("a to b (fb-b): 10 to 40; the fullest link has 80 %"), "{told:?}");
     until("the other way", || lab.ways() == ["fb-c", "fb-c"]);

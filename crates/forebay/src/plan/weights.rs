@@ -8,7 +8,7 @@ use forebay_plan::network::Network;
 use forebay_plan::plan::{Config, Scope};
 use forebay_plan::topology::LinkId;
 use forebay_plan::weights::{Report, Search, search};
-use forebay_serve::igp::{self, Made, Session};
+use forebay_serve::igp::{self, How, Made, Session};
 use serde_json::json;
 
 use super::{Failure, Inputs, inputs, method, write, write_json};
@@ -51,8 +51,15 @@ pub(super) fn run(args: &WeightsArgs) -> Result<(), Failure> {
     if let Some(config) = &config {
         let session = Session { config, network: &network };
         let looked = igp::look(&session, &wanted.metrics).map_err(cause)?;
+        let now = igp::now();
+        let damped = igp::damped_for(&session, now).map_err(cause)?;
         if !args.apply || args.json.is_none() {
-            print_beside(args.json.as_deref(), &text(&session, &looked, args.apply))?;
+            let mut text = text(&session, &looked, args.apply);
+            if let (Some(wait), false) = (damped, looked.order.steps.is_empty()) {
+                let minutes = wait.as_secs().div_ceil(60);
+                let _ = writeln!(text, "Changed too often: changes are refused for {minutes} min.");
+            }
+            print_beside(args.json.as_deref(), &text)?;
         }
         let steps: Vec<String> = looked.order.steps.iter().map(|s| session.words(s)).collect();
         changes = Some(json!({
@@ -63,7 +70,7 @@ pub(super) fn run(args: &WeightsArgs) -> Result<(), Failure> {
         }));
         if args.apply {
             let interrupt = interrupt()?;
-            let how = (wanted.reason.as_str(), args.anyway);
+            let how = How { reason: &wanted.reason, anyway: args.anyway, now };
             igp::apply(&session, &looked, how, &|| interrupt.is_raised(), &mut tell)
                 .map_err(cause)?;
         }

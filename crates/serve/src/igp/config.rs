@@ -14,6 +14,11 @@ const MOST_ROUTERS: usize = forebay_plan::topology::MOST_ROUTERS;
 const MOST_LINKS: usize = 4096;
 /// The longest time after a change, in milliseconds.
 const MOST_SETTLE: u64 = 600_000;
+/// The usual half-life of damping, in seconds: with one change an hour the penalty stays below
+/// twice that of a change.
+const HALF_LIFE: u64 = 3600;
+/// The half-lives of damping that may be set, in seconds.
+const HALF_LIVES: std::ops::RangeInclusive<u64> = 1..=86_400;
 /// The longest name of an interface: `IFNAMSIZ` of Linux without the last octet.
 const LONGEST: usize = 15;
 
@@ -22,6 +27,7 @@ const LONGEST: usize = 15;
 struct File {
     journal: PathBuf,
     settle: Option<Spanned<DurationValue>>,
+    half_life: Option<Spanned<DurationValue>>,
     router: Vec<Spanned<RouterTable>>,
 }
 
@@ -66,6 +72,8 @@ pub struct Config {
     pub journal: PathBuf,
     /// The time after a change in which all routers learn of it.
     pub settle: Duration,
+    /// The time in which the penalty of changes halves.
+    pub half_life: Duration,
     /// The routers, by their names in the topology.
     pub routers: BTreeMap<String, Router>,
 }
@@ -90,6 +98,17 @@ impl File {
                 if time > MOST_SETTLE {
                     let message = "write at most \"10 min\"";
                     return Err(source.error_at(value.span(), "settle", message));
+                }
+                time
+            }
+        };
+        let half_life = match &self.half_life {
+            None => Duration::from_secs(HALF_LIFE),
+            Some(value) => {
+                let time = Duration::from_nanos(value.get_ref().0.0);
+                if !HALF_LIVES.contains(&time.as_secs()) {
+                    let message = "write a time from 1 s to 1440 min";
+                    return Err(source.error_at(value.span(), "half_life", message));
                 }
                 time
             }
@@ -126,6 +145,7 @@ impl File {
             file: path.to_owned(),
             journal: path.parent().unwrap_or("".as_ref()).join(&self.journal),
             settle: Duration::from_millis(settle),
+            half_life,
             routers,
         })
     }
@@ -196,6 +216,7 @@ mod tests {
         };
         for (text, expected) in [
             (format!("{START}settle = \"11 min\"\n{ROUTER}"), "2: settle: write at most"),
+            (format!("{START}half_life = \"0 s\"\n{ROUTER}"), "2: half_life: write a time from"),
             (format!("{START}{ROUTER}{ROUTER}"), "6: router.name: occurs twice"),
             (format!("{START}{ROUTER}vtysh = []\n"), "5: router.vtysh: write a command"),
             (link("Oslo", "eth0"), "4: router.link.interface: occurs twice"),

@@ -12,9 +12,11 @@ use forebay_plan::topology::{LinkId, Topology};
 use forebay_plan::weights::{Fullest, Order, Step, order};
 
 use super::config::{Config, Router};
+use super::damped;
 use super::frr::{Frr, Metric, Metrics, Wanted};
 use super::journal::Journal;
 use crate::command::CommandError;
+use crate::damping::CHANGE;
 use crate::lock::Lock;
 
 /// The time that a start waits for another process that ends.
@@ -59,6 +61,12 @@ pub enum Error {
         /// The offered load in percent.
         load: f64,
     },
+    /// The metrics were changed too often.
+    #[error(
+        "the metrics were changed too often within a short time: try again in {} min, or use \
+         --anyway to do it nevertheless", .0.as_secs().div_ceil(60)
+    )]
+    Damped(Duration),
     /// Another process changes the same metrics.
     #[error("{0} is in use by another running forebay process: stop that first")]
     InUse(PathBuf),
@@ -81,6 +89,17 @@ pub struct Looked {
     /// starts from the router's.
     pub differing: Vec<String>,
     present: BTreeMap<LinkId, Metrics>,
+}
+
+/// How changes are made.
+#[derive(Clone, Copy, Debug)]
+pub struct How<'a> {
+    /// Why, in words.
+    pub reason: &'a str,
+    /// Whether changes that overload a link in between are made, and changes that come too often.
+    pub anyway: bool,
+    /// The present time, in milliseconds since 1970.
+    pub now: u64,
 }
 
 /// A change that was made.
@@ -229,18 +248,21 @@ pub fn look(session: &Session<'_>, wanted: &[(LinkId, u32)]) -> Result<Looked, E
 }
 
 /// Makes the changes of `looked`, one at a time, with the time to settle between them. `tell` gets
-/// each, for the `reason`. With `anyway`, a link may be overloaded in between.
+/// each.
+///
+/// Each call that changes something counts as one change for damping.
 ///
 /// # Errors
-/// If a link would be overloaded, or a change fails: the rest is not made then.
+/// If a link would be overloaded, if there were too many changes before, or if a change fails: the
+/// rest is not made then.
 pub fn apply(
     session: &Session<'_>,
     looked: &Looked,
-    (reason, anyway): (&str, bool),
+    how: How<'_>,
     stopped: &dyn Fn() -> bool,
     tell: &mut dyn FnMut(Made),
 ) -> Result<(), Error> {
-    if let (Some(step), false) = (looked.order.overloads().first(), anyway) {
+    if let (Some(step), false) = (looked.order.overloads().first(), how.anyway) {
         let link = step.fullest.link.map_or(("?", "?"), |link| session.names(link));
         return Err(Error::Overload {
             step: session.words(step),
@@ -251,6 +273,9 @@ pub fn apply(
     let _lock = lock(session)?;
     let mut journal = Journal::read(&session.config.journal)?;
     let of = looked.order.steps.len();
+    if of > 0 {
+        count_change(session, how)?;
+    }
     for (step, number) in looked.order.steps.iter().zip(1..) {
         if stopped() {
             return Err(Error::Stopped(number - 1, of));
@@ -263,7 +288,7 @@ pub fn apply(
             .map_err(|e| Error::Journal(session.config.journal.clone(), e))?;
         let v3 = router.ospf6.then_some(Wanted::Metric(step.to));
         set(name, router, interface, Wanted::Metric(step.to), v3)?;
-        tell(Made { text: format!("{}; {reason}", session.words(step)), number, of });
+        tell(Made { text: format!("{}; {}", session.words(step), how.reason), number, of });
         if number < of {
             settle(session.config.settle, stopped);
         }
@@ -371,6 +396,27 @@ fn set(
         }
     }
     Ok(())
+}
+
+/// Returns the time until changes are accepted again; `None` if they are accepted now.
+///
+/// # Errors
+/// If the record of earlier changes cannot be read.
+pub fn damped_for(session: &Session<'_>, now: u64) -> Result<Option<Duration>, Error> {
+    let penalty = damped::read(&damped::path(&session.config.journal))?;
+    let wait = penalty.refused_for(&damped::limits(session.config.half_life), now);
+    Ok(wait.map(Duration::from_millis))
+}
+
+/// Takes note of a change that begins, if it may.
+fn count_change(session: &Session<'_>, how: How<'_>) -> Result<(), Error> {
+    if let (Some(wait), false) = (damped_for(session, how.now)?, how.anyway) {
+        return Err(Error::Damped(wait));
+    }
+    let path = damped::path(&session.config.journal);
+    let limits = damped::limits(session.config.half_life);
+    let penalty = damped::read(&path)?.after(CHANGE, &limits, how.now);
+    damped::write(&path, &penalty).map_err(|e| Error::Journal(path, e))
 }
 
 fn lock(session: &Session<'_>) -> Result<Lock, Error> {

@@ -52,6 +52,12 @@ impl Drop for Lab {
     }
 }
 
+const NOW: u64 = 1_795_352_400_000;
+
+fn how(anyway: bool) -> How<'static> {
+    How { reason: "a test", anyway, now: NOW }
+}
+
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 
 impl Lab {
@@ -130,7 +136,7 @@ impl Lab {
         let looked = look(&self.session(), wanted)?;
         let mut told = Vec::new();
         let mut tell = |made: Made| told.push(made.text);
-        apply(&self.session(), &looked, ("a test", false), &|| false, &mut tell).map(|()| told)
+        apply(&self.session(), &looked, how(false), &|| false, &mut tell).map(|()| told)
     }
 
     fn withdraw(&self) -> Result<Vec<String>, Error> {
@@ -185,9 +191,8 @@ fn a_step_that_overloads_a_link_is_refused() {
     forged.steps.insert(0, between);
     let looked = Looked { order: forged, ..looked };
     let mut told = Vec::new();
-    let mut run = |anyway| {
-        apply(&lab.session(), &looked, ("a test", anyway), &|| false, &mut |m| told.push(m.text))
-    };
+    let mut run =
+        |anyway| apply(&lab.session(), &looked, how(anyway), &|| false, &mut |m| told.push(m.text));
     let error = run(false).unwrap_err().to_string();
     assert!(error.contains("150 % of its capacity") && error.contains("--anyway"), "{error}");
     assert_eq!(lab.state(), before, "nothing was changed");
@@ -215,7 +220,7 @@ fn a_router_that_fails_ends_the_changes_and_the_rest_can_be_brought_back() {
     assert!(error.starts_with("c: ") && error.contains("failed to connect"), "{error}");
     fs::remove_file(lab.dir.join("c/broken")).unwrap();
     let looked = look(&lab.session(), &wanted).unwrap();
-    let error = apply(&lab.session(), &looked, ("a test", false), &|| true, &mut |_| {});
+    let error = apply(&lab.session(), &looked, how(false), &|| true, &mut |_| {});
     assert!(error.unwrap_err().to_string().starts_with("stopped after 0 of 2 changes"));
     assert_eq!(lab.state(), first);
 }
@@ -252,6 +257,40 @@ fn two_processes_do_not_change_metrics_at_once() {
     let lab = Lab::new("lock");
     let looked = look(&lab.session(), &WANTED).unwrap();
     let _held = Lock::of(&lab.config.journal, Duration::ZERO).unwrap();
-    let error = apply(&lab.session(), &looked, ("a test", false), &|| false, &mut |_| {});
+    let error = apply(&lab.session(), &looked, how(false), &|| false, &mut |_| {});
     assert!(error.unwrap_err().to_string().contains("is in use by another"));
+}
+
+#[test]
+fn metrics_that_change_again_and_again_are_damped() {
+    let lab = Lab::new("damping");
+    let change = |metric: u32, how: How<'_>| {
+        let looked = look(&lab.session(), &[(LinkId(0), metric)]).unwrap();
+        apply(&lab.session(), &looked, how, &|| false, &mut |_| {})
+    };
+    let at = |minutes: u64| How { now: NOW + minutes * 60_000, ..how(false) };
+    for number in 0..4 {
+        assert_eq!(damped_for(&lab.session(), NOW).unwrap(), None);
+        change(40 + number, at(0)).unwrap();
+    }
+    // The penalty is 4000, and accepted from 1000 on: two half-lives of an hour.
+    let wait = damped_for(&lab.session(), NOW).unwrap().unwrap();
+    assert_eq!(wait.as_secs(), 7200);
+    let before = lab.state();
+    let error = change(50, at(119)).unwrap_err().to_string();
+    assert!(error.contains("changed too often") && error.contains("in 1 min"), "{error}");
+    assert_eq!(lab.state(), before, "nothing was changed");
+    // What is there already is no change, and the operator may decide otherwise.
+    change(43, at(1)).unwrap();
+    change(44, How { anyway: true, ..at(2) }).unwrap();
+    assert!(change(45, at(120)).is_err(), "that change counts too");
+    change(45, at(200)).unwrap();
+    // Bringing the earlier metrics back never waits, and forgets nothing of damping.
+    lab.withdraw().unwrap();
+    let half = Config { half_life: Duration::from_secs(1), ..lab.config.clone() };
+    let session = Session { config: &half, network: &lab.network };
+    assert_eq!(damped_for(&session, NOW + 13_000_000).unwrap(), None);
+    fs::write(lab.dir.join("journal.damping"), "x").unwrap();
+    let error = damped_for(&lab.session(), NOW).unwrap_err().to_string();
+    assert!(error.contains("journal.damping:1: ") && error.contains("remove it"), "{error}");
 }
