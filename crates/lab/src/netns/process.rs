@@ -244,6 +244,14 @@ impl Processes {
         Ok(killed)
     }
 
+    /// Stops the process `name` that was started last, and all that it started, without ending it
+    /// (SIGSTOP), or lets it run again (SIGCONT).
+    pub fn freeze(&mut self, name: &str, is_frozen: bool) {
+        if let Some(process) = self.list.iter_mut().rfind(|process| process.name == name) {
+            process.send(if is_frozen { libc::SIGSTOP } else { libc::SIGCONT });
+        }
+    }
+
     /// Asks the process `name` that was started last to end (SIGTERM). It may end from now on.
     pub fn ask_to_end(&mut self, name: &str) {
         if let Some(process) = self.list.iter_mut().rfind(|process| process.name == name) {
