@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::Dir;
-use forebay_interconnect::{Record, Tables};
+use forebay_interconnect::{Record, Several, Tables};
 use forebay_test_skip::{Need, has_root, skip};
 
 fn demo(dir: &Dir, more: &[&str]) -> Command {
@@ -60,9 +60,10 @@ fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 /// Starts a demonstration, waits for its BGP daemons, and returns it with the id of its run.
-fn begun(dir: &Dir) -> (Child, String) {
+fn begun(dir: &Dir, isps: &str) -> (Child, String) {
     let before = namespaces();
-    let child = demo(dir, &[]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let child =
+        demo(dir, &["--isps", isps]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let mut id = String::new();
     wait_for("daemons", || {
         let new = namespaces().difference(&before).next().cloned();
@@ -115,23 +116,55 @@ fn hints_move_traffic_whatever_goes_wrong() {
 }
 
 #[test]
+fn two_isps_move_only_their_own_traffic() {
+    if !can_run() {
+        return;
+    }
+    let dir = Dir::new("interconnect-two");
+    let json = dir.0.join("record.json");
+    let output = demo(&dir, &["--isps", "2", "--faults", "--json"]).arg(&json).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{text}{said}");
+    let record: Several = serde_json::from_str(&fs::read_to_string(json).unwrap()).unwrap();
+    assert!(record.checks.len() >= 16 && record.holds(), "{text}");
+    for (name, providers, entries) in [
+        ("coast", ["cloud", "games", "music", "video"], ["east", "west"]),
+        ("inland", ["cloud", "games", "shop", "video"], ["north", "south"]),
+    ] {
+        let isp = &record.isps[name];
+        assert!(isp.first.keys().eq(providers.iter()), "{text}");
+        // Check the routes themselves, not only the verdicts of the record.
+        let used: BTreeSet<_> = isp.hinted.values().flat_map(|t| t.values()).collect();
+        assert!(used.iter().eq(entries.iter()), "{text}");
+        assert_eq!(isp.first, isp.withdrawn, "{text}");
+        // An entry has 20 or 24 Mbit/s; before the hints one carried all.
+        assert!(isp.before.total() < 25.0 && isp.after.total() > 30.0, "{text}");
+    }
+}
+
+#[test]
 fn nothing_is_left_behind() {
     if !can_run() {
         return;
     }
+    ["1", "2"].into_iter().for_each(end_and_look);
+}
+
+fn end_and_look(isps: &str) {
     let dir = Dir::new("interconnect-end");
-    let (mut child, id) = begun(&dir);
+    let (mut child, id) = begun(&dir, isps);
     send(&child, libc::SIGINT);
     assert_eq!(child.wait().unwrap().code(), Some(130));
     assert!(!namespaces().iter().any(|n| n.contains(&id)) && daemons(&id) == 0);
 
     // After SIGKILL the daemons die with it, and the next run removes the namespaces.
-    let (mut child, id) = begun(&dir);
+    let (mut child, id) = begun(&dir, isps);
     send(&child, libc::SIGKILL);
     child.wait().unwrap();
     wait_for("processes to end", || daemons(&id) == 0);
     assert!(namespaces().iter().any(|n| n.contains(&id)));
-    let (mut child, next) = begun(&dir);
+    let (mut child, next) = begun(&dir, isps);
     assert!(!namespaces().iter().any(|n| n.contains(&id)), "reclaimed");
     send(&child, libc::SIGTERM);
     child.wait().unwrap();

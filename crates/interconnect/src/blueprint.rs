@@ -14,13 +14,9 @@ use super::files::Network;
 use forebay_lab::engine::EngineError;
 
 /// The AS number of the first provider; the others follow.
-const FIRST_ASN: u32 = 64_501;
+pub(super) const FIRST_ASN: u32 = 64_501;
 /// The longest name of a place: interface names have at most 15 bytes and start with `fb-`.
 const LONGEST: usize = 12;
-/// The namespace of the users.
-pub(super) const USERS: &str = "users";
-/// The namespace of the planner's service.
-pub(super) const OPS: &str = "ops";
 
 /// The role of a namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,10 +69,29 @@ pub(super) struct Sender {
     pub(super) own: [(IpNet, IpAddr); 2],
 }
 
-/// All namespaces with their wires, addresses and routes.
+/// The speaker of an ISP that reports the routes of a router by BMP.
 #[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Reflector {
+    /// The router whose routes it reports.
+    pub(super) router: String,
+    /// The addresses of the speaker and of the router on the wire between them.
+    pub(super) ours: Ipv4Addr,
+    pub(super) theirs: Ipv4Addr,
+    pub(super) theirs_v6: Ipv6Addr,
+}
+
+/// All namespaces with their wires, addresses and routes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Blueprint {
+    /// The number of the ISP, from 0, which is a part of its own addresses.
+    pub(super) number: u8,
+    /// What follows the names of its processes and namespaces that every ISP has.
+    pub(super) tag: String,
     pub(super) asn: u32,
+    /// The namespace of the users.
+    pub(super) users_at: String,
+    /// The namespace of the planner's service.
+    pub(super) ops: String,
     pub(super) places: BTreeMap<String, Role>,
     pub(super) wires: Vec<[End; 2]>,
     pub(super) routes: Vec<Route>,
@@ -123,26 +138,41 @@ fn other_v6(address: Ipv6Addr) -> Ipv6Addr {
 }
 
 impl Blueprint {
-    /// Derives the blueprint of `network`.
+    /// Derives the blueprint of `network`, the only ISP.
     ///
     /// # Errors
     /// If a name is too long for an interface, or a session has no address.
     pub(super) fn of(network: &Network) -> Result<Self, EngineError> {
+        let names: Vec<_> = network.providers.iter().map(|p| p.name.as_str()).collect();
+        Self::numbered(network, 0, &names)
+    }
+
+    /// Derives the blueprint of the ISP with this number, where `all` are the providers of all
+    /// ISPs.
+    ///
+    /// # Errors
+    /// As [`Blueprint::of`].
+    pub(super) fn numbered(
+        network: &Network,
+        number: u8,
+        all: &[&str],
+    ) -> Result<Self, EngineError> {
+        let tag = if number == 0 { String::new() } else { (number + 1).to_string() };
         let mut out = Self {
+            number,
             asn: network.asn,
-            places: BTreeMap::new(),
-            wires: Vec::new(),
-            routes: Vec::new(),
-            sessions: Vec::new(),
-            senders: Vec::new(),
-            users: Vec::new(),
-            links: BTreeMap::new(),
+            users_at: format!("users{tag}"),
+            ops: format!("ops{tag}"),
+            tag,
+            ..Self::default()
         };
         for router in network.topology.routers() {
             out.place(&router.name, Role::Router)?;
         }
-        for (number, provider) in network.providers.iter().enumerate() {
+        for provider in &network.providers {
             out.place(&provider.name, Role::Provider)?;
+            let number = all.iter().position(|name| *name == provider.name);
+            let number = number.ok_or_else(|| unfit(format!("no number of {}", provider.name)))?;
             let high = number as u8 * 16;
             let v4 = Ipv4Net::new_assert(Ipv4Addr::new(203, 0, 113, high), 28);
             let v6 = Ipv6Net::new_assert(
@@ -157,13 +187,70 @@ impl Blueprint {
             let asn = FIRST_ASN + number as u32;
             out.senders.push(Sender { name: provider.name.clone(), asn, own });
         }
-        out.place(USERS, Role::Users)?;
-        out.place(OPS, Role::Ops)?;
+        out.place(&out.users_at.clone(), Role::Users)?;
+        out.place(&out.ops.clone(), Role::Ops)?;
         let gateways = out.wire_links(network)?;
         out.wire_sessions(network)?;
         out.wire_users(network)?;
         out.route(network, &gateways)?;
         Ok(out)
+    }
+
+    /// Returns what has to be built for several ISPs, which may share providers.
+    pub(super) fn union(all: &[Self]) -> Self {
+        let mut out = Self::default();
+        for one in all {
+            out.places.extend(one.places.clone());
+            out.wires.extend(one.wires.iter().cloned());
+            out.routes.extend(one.routes.iter().cloned());
+            let known = |sender: &&Sender| !out.senders.iter().any(|s| s.name == sender.name);
+            let new: Vec<_> = one.senders.iter().filter(known).cloned().collect();
+            out.senders.extend(new);
+        }
+        out
+    }
+
+    /// Adds a wire from each provider to the service, for its client.
+    pub(super) fn connect_clients(&mut self) {
+        for (at, sender) in self.senders.iter().enumerate() {
+            let address = |host: u8| IpAddr::from([10, 252, self.number, 2 * at as u8 + host]);
+            let end = |place: &str, other: &str, own: IpAddr| End {
+                place: place.to_owned(),
+                device: towards(other),
+                addresses: vec![net(own, 31, 127)],
+                rate: None,
+            };
+            self.wires.push([
+                end(&self.ops, &sender.name, address(0)),
+                end(&sender.name, &self.ops, address(1)),
+            ]);
+        }
+    }
+
+    /// Adds a wire from the network of the service to a router, for a speaker that reports the
+    /// router's routes.
+    pub(super) fn connect_reflector(&mut self, router: &str) -> Reflector {
+        let v4 = |host: u8| Ipv4Addr::new(10, 253, self.number, host);
+        let v6 = |host| Ipv6Addr::new(0x2001, 0xdb8, 0xfc, self.number.into(), 0, 0, 0, host);
+        let end = |place: &str, other: &str, host: u8| End {
+            place: place.to_owned(),
+            device: towards(other),
+            addresses: vec![net(v4(host).into(), 31, 127), net(v6(host.into()).into(), 31, 127)],
+            rate: None,
+        };
+        self.wires.push([end(&self.ops, router, 0), end(router, &self.ops, 1)]);
+        Reflector { router: router.to_owned(), ours: v4(0), theirs: v4(1), theirs_v6: v6(1) }
+    }
+
+    /// Returns the address at which a place reaches the service.
+    ///
+    /// # Errors
+    /// If there is no wire between them.
+    pub(super) fn service_for(&self, place: &str) -> Result<IpAddr, EngineError> {
+        let is = |[a, b]: &&[End; 2]| a.place == self.ops && b.place == place;
+        let wire = self.wires.iter().find(is);
+        let address = wire.and_then(|[ops, _]| ops.addresses.first()).map(IpNet::addr);
+        address.ok_or_else(|| unfit(format!("{place} cannot reach {}", self.ops)))
     }
 
     /// Whether a router has this address.
@@ -263,7 +350,7 @@ impl Blueprint {
         }
         // Commands have a network of their own, so that congestion does not cut off the routers.
         for (number, (router, address)) in spoken_to.into_iter().enumerate() {
-            let ops = IpAddr::from([10, 254, 0, number as u8 + 1]);
+            let ops = IpAddr::from([10, 254, self.number, number as u8 + 1]);
             let end = |place: &str, other: &str, own: IpAddr| End {
                 place: place.to_owned(),
                 device: towards(other),
@@ -275,8 +362,9 @@ impl Blueprint {
                 prefix: net(to, 32, 128),
                 via: to,
             };
-            self.wires.push([end(OPS, &router, ops), end(&router, OPS, address.into())]);
-            self.routes.extend([route(OPS, address.into()), route(&router, ops)]);
+            let place = &self.ops;
+            self.wires.push([end(place, &router, ops), end(&router, place, address.into())]);
+            self.routes.extend([route(place, address.into()), route(&router, ops)]);
         }
         Ok(())
     }
@@ -306,16 +394,21 @@ impl Blueprint {
             }
             for (family, via) in [("0.0.0.0/0", ours[0]), ("::/0", ours[1])] {
                 let prefix = family.parse().map_err(|_| unfit("no default route"))?;
-                self.routes.push(Route { place: USERS.to_owned(), prefix, via });
+                self.routes.push(Route { place: self.users_at.clone(), prefix, via });
             }
             self.wires.push([
                 End {
                     place: router.clone(),
-                    device: towards(USERS),
+                    device: towards(&self.users_at),
                     addresses: ours.map(|a| net(a, 31, 127)).to_vec(),
                     rate: None,
                 },
-                End { place: USERS.to_owned(), device: towards(&router), addresses, rate: None },
+                End {
+                    place: self.users_at.clone(),
+                    device: towards(&router),
+                    addresses,
+                    rate: None,
+                },
             ]);
         }
         Ok(())

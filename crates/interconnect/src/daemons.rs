@@ -4,6 +4,7 @@
 
 use std::fmt::Write;
 use std::fs;
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
 
-use super::blueprint::{Blueprint, OPS, Sender, Session};
+use super::blueprint::{Blueprint, FIRST_ASN, Reflector, Sender, Session};
 use super::build::Built;
 use super::files::Network;
 use forebay_lab::engine::EngineError;
@@ -27,6 +28,15 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const USUAL: u32 = 50;
 /// The path identifier of the usual routes, so that a speaker keeps them beside hints.
 const USUAL_PATH_ID: u32 = 1;
+/// The addresses of a provider's own GoBGP and of its BIRD, for the session between them.
+const OWN: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+const OWN_BIRD: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 3);
+/// Where a provider's own GoBGP takes commands.
+pub(super) const OWN_SPEAKER: SocketAddrV4 = SocketAddrV4::new(OWN, 50_051);
+/// The port of the service for BMP.
+pub(super) const BMP_PORT: u16 = 11_019;
+/// The time between two reports of statistics by BMP, the least that GoBGP takes.
+pub(super) const STATISTICS: Duration = Duration::from_secs(15);
 
 /// The paths of the daemons' programs.
 #[derive(Clone, Debug)]
@@ -71,6 +81,16 @@ fn speaker_name(session: &Session, senders: &[Sender]) -> String {
     format!("gobgpd-{}-{}", session.router, senders[session.provider].name)
 }
 
+/// Returns the name of a provider's own GoBGP.
+pub(super) fn own_name(provider: &str) -> String {
+    format!("gobgpd-of-{provider}")
+}
+
+/// Returns the name of the speaker that reports an ISP's routes.
+pub(super) fn reflector_name(blueprint: &Blueprint) -> String {
+    format!("reflector{}", blueprint.tag)
+}
+
 /// Returns the name of the BIRD of a place.
 pub(super) fn bird_name(place: &str) -> String {
     format!("bird-{place}")
@@ -81,8 +101,7 @@ pub(super) fn bird_socket(dir: &RunDir, place: &str) -> PathBuf {
     dir.file(&format!("bird-{place}.ctl"))
 }
 
-/// Starts all speakers, has them announce the ISP's usual routes, and starts the providers'
-/// daemons.
+/// Starts all speakers of an ISP, and has them announce its usual routes.
 ///
 /// # Errors
 /// If a daemon does not start or does not take commands.
@@ -96,29 +115,107 @@ pub(super) fn start(
 ) -> Result<(), EngineError> {
     for session in &blueprint.sessions {
         let name = speaker_name(session, &blueprint.senders);
-        let file = write(dir, &format!("{name}.toml"), &speaker(session, blueprint))?;
-        let api = format!("{}:{}", session.speaker.0, session.speaker.1);
-        let file = file.to_string_lossy().into_owned();
-        let args = ["-f", &file, "-t", "toml", "--api-hosts", &api, "--pprof-disable"];
-        let namespace = built.open(&session.router)?;
-        processes.start_program(
-            dir,
-            &name,
-            Kind::Daemon,
-            namespace,
-            (&*programs.gobgpd).into(),
-            args,
-        )?;
+        let api = SocketAddrV4::new(session.speaker.0, session.speaker.1);
+        let text = speaker(session, blueprint);
+        start_gobgp(dir, programs, built, (&name, &session.router), &text, api, processes)?;
     }
     for session in &blueprint.sessions {
         for prefix in network.prefixes.keys() {
-            usual(programs, built, session, prefix, processes)?;
+            usual(programs, (built, &blueprint.ops), session, prefix, processes)?;
         }
     }
-    blueprint
-        .senders
-        .iter()
-        .try_for_each(|sender| start_bird(dir, programs, blueprint, built, sender, processes))
+    Ok(())
+}
+
+/// Starts a GoBGP with a name at a place, which takes commands at `api`.
+fn start_gobgp(
+    dir: &RunDir,
+    programs: &Programs,
+    built: &Built,
+    (name, place): (&str, &str),
+    text: &str,
+    api: SocketAddrV4,
+    processes: &mut Processes,
+) -> Result<(), EngineError> {
+    let file = write(dir, &format!("{name}.toml"), text)?;
+    let (file, api) = (file.to_string_lossy().into_owned(), api.to_string());
+    let args = ["-f", &file, "-t", "toml", "--api-hosts", &api, "--pprof-disable"];
+    let namespace = built.open(place)?;
+    let program = (&*programs.gobgpd).into();
+    processes.start_program(dir, name, Kind::Daemon, namespace, program, args)
+}
+
+/// Starts a provider's own GoBGP, which gives the routes of its clients to its BIRD.
+///
+/// # Errors
+/// If it cannot be started.
+pub(super) fn start_own(
+    dir: &RunDir,
+    programs: &Programs,
+    built: &Built,
+    sender: &Sender,
+    processes: &mut Processes,
+) -> Result<(), EngineError> {
+    let Sender { name: provider, asn, .. } = sender;
+    let number = asn - FIRST_ASN + 1;
+    // BIRD listens at the port of BGP, so this one only connects.
+    let text = format!(
+        "[global.config]\nas = {asn}\nrouter-id = \"10.2.0.{number}\"\nport = -1\n{}\
+         [neighbors.transport.config]\nlocal-address = \"{OWN}\"\n{}",
+        neighbour(OWN_BIRD, *asn, ""),
+        families()
+    );
+    let name = own_name(provider);
+    start_gobgp(dir, programs, built, (&name, provider), &text, OWN_SPEAKER, processes)
+}
+
+/// Starts the speaker that reports the routes of a router to the service by BMP, and the BIRD of
+/// that router, from which it has them.
+///
+/// # Errors
+/// If one cannot be started.
+pub(super) fn start_reflector(
+    dir: &RunDir,
+    programs: &Programs,
+    network: &Network,
+    (blueprint, reflector): (&Blueprint, &Reflector),
+    built: &Built,
+    processes: &mut Processes,
+) -> Result<(), EngineError> {
+    let Reflector { router, ours, theirs, theirs_v6 } = reflector;
+    let asn = blueprint.asn;
+    let text = format!(
+        "[global.config]\nas = {asn}\nrouter-id = \"{ours}\"\nlocal-address-list = [\"{ours}\"]\n\
+         {}[neighbors.transport.config]\npassive-mode = true\n{}\
+         [[bmp-servers]]\n[bmp-servers.config]\naddress = \"127.0.0.1\"\nport = {BMP_PORT}\n\
+         route-monitoring-policy = \"pre-policy\"\nstatistics-timeout = {}\n",
+        neighbour(*theirs, asn, "idle-hold-time-after-reset = 1\n"),
+        families(),
+        STATISTICS.as_secs()
+    );
+    let name = reflector_name(blueprint);
+    let api = SocketAddrV4::new(*ours, 50_051);
+    start_gobgp(dir, programs, built, (&name, &blueprint.ops), &text, api, processes)?;
+    let mut text = format!("log stderr all;\nrouter id {theirs};\nprotocol device {{}}\n");
+    let users = network.prefixes.iter();
+    let users = users.filter(|(_, users)| network.router(users.router) == router);
+    for (number, (prefix, _)) in users.enumerate() {
+        let family = if matches!(prefix, IpNet::V4(_)) { "ipv4" } else { "ipv6" };
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            text,
+            "protocol static users{number} {{ {family}; route {prefix} unreachable; }}"
+        );
+    }
+    let export = "import none; export where source = RTS_STATIC;";
+    let _ = writeln!(
+        text,
+        "protocol bgp reflector {{\n  local {theirs} as {asn};\n  neighbor {ours} as {asn};\n  \
+         direct;\n  hold time 90;\n  connect delay time 1;\n  connect retry time 1;\n  \
+         error wait time 1, 2;\n  ipv4 {{ next hop self; {export} }};\n  \
+         ipv6 {{ next hop address {theirs_v6}; {export} }};\n}}"
+    );
+    run_bird(dir, programs, built, router, &text, processes)
 }
 
 /// Starts the daemon of a provider, for the first time or again.
@@ -133,7 +230,31 @@ pub(super) fn start_bird(
     sender: &Sender,
     processes: &mut Processes,
 ) -> Result<(), EngineError> {
-    run_bird(dir, programs, built, &sender.name, &bird(sender, blueprint), processes)
+    let text = bird(sender, std::slice::from_ref(blueprint));
+    run_bird(dir, programs, built, &sender.name, &text, processes)
+}
+
+/// Starts the daemon of a provider of these ISPs, which also has the routes of its own GoBGP.
+///
+/// # Errors
+/// If it cannot be started.
+pub(super) fn start_bird_with_own(
+    dir: &RunDir,
+    programs: &Programs,
+    blueprints: &[Blueprint],
+    built: &Built,
+    sender: &Sender,
+    processes: &mut Processes,
+) -> Result<(), EngineError> {
+    let asn = sender.asn;
+    // The next hops of its routes are at the links.
+    let own = format!(
+        "protocol direct {{ ipv4; ipv6; }}\nprotocol bgp own {{\n  local {OWN_BIRD} as {asn};\n  \
+         neighbor {OWN} as {asn};\n  passive;\n  ipv4 {{ import all; export none; }};\n  \
+         ipv6 {{ import all; export none; }};\n}}\n"
+    );
+    let text = bird(sender, blueprints) + &own;
+    run_bird(dir, programs, built, &sender.name, &text, processes)
 }
 
 /// Starts the BIRD of a place with this configuration.
@@ -170,7 +291,7 @@ fn write(dir: &RunDir, name: &str, text: &str) -> Result<PathBuf, EngineError> {
 /// Has a speaker announce a prefix as the ISP does without hints.
 fn usual(
     programs: &Programs,
-    built: &Built,
+    (built, ops): (&Built, &str),
     session: &Session,
     prefix: &IpNet,
     processes: &mut Processes,
@@ -188,7 +309,7 @@ fn usual(
         command.args(["-u", &host, "-p", &port, "global", "rib", "add", &prefix]);
         command.args(["identifier", &identifier, "origin", "igp", "nexthop", &hop]);
         command.args(["local-pref", &preference, "-a", family]);
-        let done = exec::run(exec::within(&mut command, built.open(OPS)?), "");
+        let done = exec::run(exec::within(&mut command, built.open(ops)?), "");
         // The speaker may not listen yet; `wait` reports a speaker that has ended.
         processes.wait(Duration::ZERO)?;
         match done {
@@ -209,29 +330,39 @@ fn speaker(session: &Session, blueprint: &Blueprint) -> String {
     let peer_asn = blueprint.senders[session.provider].asn;
     // The identifier decides between entries if nothing else does; the first entry has the lowest.
     let id = format!("10.0.{}.{}", session.entry + 1, session.provider + 1);
-    let mut text = format!(
-        "[global.config]\nas = {asn}\nrouter-id = \"{id}\"\nlocal-address-list = [\"{}\"]\n\
-         [[neighbors]]\n[neighbors.config]\nneighbor-address = \"{}\"\npeer-as = {peer_asn}\n\
-         [neighbors.timers.config]\nhold-time = 90\nkeepalive-interval = 30\nidle-hold-time-after-reset = 1\n\
-         [neighbors.transport.config]\npassive-mode = true\n",
-        session.ours, session.theirs
-    );
-    for family in ["ipv4", "ipv6"] {
-        // Writing to a string cannot fail.
-        let _ = writeln!(
-            text,
-            "[[neighbors.afi-safis]]\n[neighbors.afi-safis.config]\nafi-safi-name = \"{family}-unicast\""
-        );
-    }
-    text
+    format!(
+        "[global.config]\nas = {asn}\nrouter-id = \"{id}\"\nlocal-address-list = [\"{}\"]\n{}\
+         [neighbors.transport.config]\npassive-mode = true\n{}",
+        session.ours,
+        neighbour(session.theirs, peer_asn, "idle-hold-time-after-reset = 1\n"),
+        families()
+    )
 }
 
-/// Returns the configuration of a provider's BIRD.
+/// Returns the head of a neighbour in GoBGP's configuration.
+fn neighbour(address: Ipv4Addr, asn: u32, timers: &str) -> String {
+    format!(
+        "[[neighbors]]\n[neighbors.config]\nneighbor-address = \"{address}\"\npeer-as = {asn}\n\
+         [neighbors.timers.config]\nhold-time = 90\nkeepalive-interval = 30\n{timers}"
+    )
+}
+
+/// Returns the address families of a neighbour in GoBGP's configuration.
+fn families() -> String {
+    let family = |family| {
+        format!(
+            "[[neighbors.afi-safis]]\n[neighbors.afi-safis.config]\nafi-safi-name = \"{family}-unicast\"\n"
+        )
+    };
+    ["ipv4", "ipv6"].map(family).concat()
+}
+
+/// Returns the configuration of the BIRD of a provider of these ISPs.
 ///
 /// It announces its own prefixes, accepts the ISP's routes, and installs its best paths in the
 /// kernel. MED is compared between routes of one neighbour (RFC 4271).
-fn bird(sender: &Sender, blueprint: &Blueprint) -> String {
-    let number = sender.asn - blueprint.senders[0].asn;
+fn bird(sender: &Sender, blueprints: &[Blueprint]) -> String {
+    let number = sender.asn - FIRST_ASN;
     let mut text = format!(
         "log stderr all;\nrouter id 10.1.0.{};\nprotocol device {{}}\n\
          protocol kernel kernel4 {{ ipv4 {{ import none; export where source = RTS_BGP; }}; }}\n\
@@ -245,7 +376,8 @@ fn bird(sender: &Sender, blueprint: &Blueprint) -> String {
             "protocol static own{family} {{ ipv{family}; route {prefix} unreachable; }}"
         );
     }
-    for session in &blueprint.sessions {
+    let sessions = blueprints.iter().flat_map(|b| b.sessions.iter().map(move |s| (b, s)));
+    for (blueprint, session) in sessions {
         if blueprint.senders[session.provider] != *sender {
             continue;
         }
@@ -282,7 +414,7 @@ mod tests {
     #[test]
     fn a_provider_has_a_session_at_each_entry_and_its_own_routes_only() {
         let blueprint = Blueprint::of(&Network::carried().unwrap()).unwrap();
-        let text = bird(&blueprint.senders[1], &blueprint);
+        let text = bird(&blueprint.senders[1], std::slice::from_ref(&blueprint));
         for session in &blueprint.sessions {
             let own = text.contains(&format!("neighbor {} as 64500", session.ours));
             assert_eq!(own, session.provider == 1);

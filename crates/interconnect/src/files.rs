@@ -14,15 +14,41 @@ use ipnet::IpNet;
 
 use forebay_lab::engine::EngineError;
 
-/// The name and the text of the topology.
-pub(super) const TOPOLOGY: (&str, &str) =
-    ("isp.json", include_str!("../../../experiments/interconnect/isp.json"));
-/// The name and the text of the providers.
-pub(super) const PROVIDERS: (&str, &str) =
-    ("providers.toml", include_str!("../../../experiments/interconnect/providers.toml"));
-/// The name and the text of the prefixes.
-pub(super) const PREFIXES: (&str, &str) =
-    ("prefixes.csv", include_str!("../../../experiments/interconnect/prefixes.csv"));
+/// The name of the file of the topology.
+pub(super) const TOPOLOGY: &str = "isp.json";
+/// The name of the file of the providers.
+pub(super) const PROVIDERS: &str = "providers.toml";
+/// The name of the file of the prefixes.
+pub(super) const PREFIXES: &str = "prefixes.csv";
+
+/// The planner's files of one ISP, as text.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Texts {
+    topology: &'static str,
+    providers: &'static str,
+    prefixes: &'static str,
+}
+
+/// Reads the files in a directory of the experiments into the program.
+macro_rules! texts {
+    ($directory:literal) => {
+        Texts {
+            topology: include_str!(concat!("../../../experiments/", $directory, "/isp.json")),
+            providers: include_str!(concat!(
+                "../../../experiments/",
+                $directory,
+                "/providers.toml"
+            )),
+            prefixes: include_str!(concat!("../../../experiments/", $directory, "/prefixes.csv")),
+        }
+    };
+}
+
+/// The ISP of the demonstration with one.
+pub(super) const ALONE: Texts = texts!("interconnect");
+/// The ISPs of the demonstration with two, by name.
+pub(super) const TWO: [(&str, Texts); 2] =
+    [("coast", texts!("interconnect/two/coast")), ("inland", texts!("interconnect/two/inland"))];
 
 /// The directory with the files that the service reads and writes.
 pub(super) struct Files(pub(super) PathBuf);
@@ -43,14 +69,23 @@ impl Files {
         self.0.join("announced")
     }
 
+    /// Returns the path of the routers behind next hops.
+    pub(super) fn next_hops(&self) -> PathBuf {
+        self.0.join("hops.csv")
+    }
+
     /// Returns the path of the service's configuration.
     pub(super) fn config(&self) -> PathBuf {
         self.0.join("serve.toml")
     }
 
-    /// Writes the files of the network.
-    pub(super) fn write(&self) -> Result<(), EngineError> {
-        for (name, text) in [TOPOLOGY, PROVIDERS, PREFIXES] {
+    /// Writes the files of the network, and makes their directory if it does not exist.
+    pub(super) fn write(&self, texts: &Texts) -> Result<(), EngineError> {
+        let failed = EngineError::io(format!("making {}", self.0.display()));
+        fs::create_dir_all(&self.0).map_err(failed)?;
+        let files =
+            [(TOPOLOGY, texts.topology), (PROVIDERS, texts.providers), (PREFIXES, texts.prefixes)];
+        for (name, text) in files {
             let path = self.0.join(name);
             fs::write(&path, text)
                 .map_err(EngineError::io(format!("writing {}", path.display())))?;
@@ -84,14 +119,23 @@ pub(super) struct Network {
 }
 
 impl Network {
-    /// Reads the network that is built into the program.
+    /// Reads the network of the demonstration with one ISP.
+    ///
+    /// # Errors
+    /// As [`Network::of`].
+    #[cfg(test)]
+    pub(super) fn carried() -> Result<Self, ConfigError> {
+        Self::of(&ALONE)
+    }
+
+    /// Reads a network that is built into the program.
     ///
     /// # Errors
     /// A test makes sure that there are none for the built-in files.
-    pub(super) fn carried() -> Result<Self, ConfigError> {
-        let topology = input::topology(Path::new(TOPOLOGY.0), TOPOLOGY.1)?;
-        let file = input::providers(Path::new(PROVIDERS.0), PROVIDERS.1, &topology)?;
-        let prefixes = input::prefixes(Path::new(PREFIXES.0), PREFIXES.1, &topology)?;
+    pub(super) fn of(texts: &Texts) -> Result<Self, ConfigError> {
+        let topology = input::topology(Path::new(TOPOLOGY), texts.topology)?;
+        let file = input::providers(Path::new(PROVIDERS), texts.providers, &topology)?;
+        let prefixes = input::prefixes(Path::new(PREFIXES), texts.prefixes, &topology)?;
         Ok(Self {
             asn: file.asn.unwrap_or_default(),
             providers: file.providers,

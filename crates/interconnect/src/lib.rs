@@ -19,12 +19,14 @@
 //! the planner's service in the roles of the operator and the providers; the service plans and
 //! announces. `igp` starts OSPF, `segments` and `ingress` are for paths inside the network, and
 //! `queues` reads what waits in front of its links. `story` is the sequence: congest one entry,
-//! measure, hint, measure, carry out paths inside, measure, withdraw.
+//! measure, hint, measure, carry out paths inside, measure, withdraw. `story::isps` is that of two
+//! ISPs and five providers, each of which follows hints through a GoBGP of its own (`client`).
 
 #![forbid(unsafe_code)]
 
 mod blueprint;
 mod build;
+mod client;
 mod daemons;
 mod files;
 mod http;
@@ -41,5 +43,8 @@ mod tables;
 mod text;
 mod traffic;
 
-pub use record::{Check, Inside, LinkUse, Record, Round, SCHEMA, Sample, Tables, Throughput};
-pub use story::{Options, tell};
+pub use record::{
+    Check, Inside, LinkUse, Record, Round, SCHEMA, SCHEMA_OF_SEVERAL, Sample, Several, Tables,
+    Throughput,
+};
+pub use story::{Options, tell, tell_of_two};

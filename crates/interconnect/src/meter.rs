@@ -17,7 +17,7 @@ use forebay_plan::topology::{LinkId, RouterId};
 use forebay_system::clock;
 use forebay_units::{Bytes, Nanos, Rate};
 
-use super::blueprint::{Blueprint, Role, USERS, towards};
+use super::blueprint::{Blueprint, Role, towards};
 use super::build::Built;
 use super::files::Network;
 use forebay_lab::engine::EngineError;
@@ -95,8 +95,8 @@ impl Meter {
                     hooks.push((Counts::Session(number), device, rules));
                 }
             }
-            if place == USERS {
-                let own = blueprint.wires.iter().flatten().filter(|e| e.place == USERS);
+            if *place == blueprint.users_at {
+                let own = blueprint.wires.iter().flatten().filter(|e| e.place == *place);
                 for end in own {
                     let rules = blueprint.senders.iter();
                     let rules = rules

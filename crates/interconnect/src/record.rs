@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 /// The name and the version of the schema.
 pub const SCHEMA: &str = "forebay-plan-demo/1";
 
+/// The name and the version of the schema of a run with several ISPs.
+pub const SCHEMA_OF_SEVERAL: &str = "forebay-plan-demo-isps/1";
+
 /// The entry that the provider's traffic takes, by provider and prefix.
 pub type Tables = BTreeMap<String, BTreeMap<String, String>>;
 
@@ -46,6 +49,33 @@ pub struct Record {
     pub events: Vec<(f64, String)>,
     /// The properties that were checked.
     pub checks: Vec<Check>,
+}
+
+/// The record of a run with several ISPs, in the schema [`SCHEMA_OF_SEVERAL`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Several {
+    /// The schema, [`SCHEMA_OF_SEVERAL`].
+    pub schema: String,
+    /// The duration, as in [`Record::seconds`].
+    pub seconds: f64,
+    /// The load average, as in [`Record::load`].
+    pub load: f64,
+    /// The records of the ISPs, by name.
+    pub isps: BTreeMap<String, Record>,
+    /// The properties of all ISPs together that were checked.
+    pub checks: Vec<Check>,
+}
+
+impl Default for Several {
+    fn default() -> Self {
+        Self {
+            schema: SCHEMA_OF_SEVERAL.to_owned(),
+            seconds: 0.0,
+            load: 0.0,
+            isps: BTreeMap::new(),
+            checks: Vec::new(),
+        }
+    }
 }
 
 /// A hint, and how it was delivered.

@@ -30,6 +30,8 @@ pub(super) struct Decapsulation {
     pub(super) dx4: Ipv6Addr,
     /// The users' address on the wire to them.
     pub(super) next: IpAddr,
+    /// The router's interface to them.
+    device: String,
 }
 
 /// Returns the segments of all routers, in the order of the topology.
@@ -45,11 +47,17 @@ pub(super) fn all(network: &Network, blueprint: &Blueprint) -> Vec<Segments> {
                 && users.is_some_and(|users| network.router(users.router) == router.name)
         };
         let next = blueprint.routes.iter().find(local).map(|route| route.via);
+        let device = towards(&blueprint.users_at);
         Segments {
             router: router.name.clone(),
             locator: Ipv6Net::new_assert(address(0), 48),
             end: address(1),
-            users: next.map(|next| Decapsulation { dt6: address(6), dx4: address(4), next }),
+            users: next.map(|next| Decapsulation {
+                dt6: address(6),
+                dx4: address(4),
+                next,
+                device,
+            }),
         }
     });
     segments.collect()
@@ -60,8 +68,7 @@ impl Segments {
     pub(super) fn commands(&self, device: &str) -> Vec<String> {
         let local = "encap seg6local action";
         let mut lines = vec![format!("route add {}/128 {local} End dev {device}", self.end)];
-        if let Some(Decapsulation { dt6, dx4, next }) = &self.users {
-            let users = towards(super::blueprint::USERS);
+        if let Some(Decapsulation { dt6, dx4, next, device: users }) = &self.users {
             lines.push(format!("route add {dt6}/128 {local} End.DT6 table main dev {users}"));
             lines.push(format!("route add {dx4}/128 {local} End.DX4 nh4 {next} dev {users}"));
         }

@@ -10,11 +10,13 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ipnet::IpNet;
 
 use super::blueprint::Blueprint;
 use super::build::Built;
+use super::daemons::BMP_PORT;
 use super::files::{Files, Network, PREFIXES, PROVIDERS, TOPOLOGY, put};
 use super::http::{self, Reply};
 use forebay_lab::engine::EngineError;
@@ -24,6 +26,9 @@ use forebay_lab::netns::exec;
 pub(super) const PORT: u16 = 8480;
 /// The address of the service. Its namespace has no other users.
 const AT: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, PORT);
+/// The time in seconds after which the routes of a BMP session count as complete, unless the router
+/// says so before.
+const SETTLE: u64 = 2;
 /// The share of each link that plans leave free, so that shares of connections and not of packets
 /// fit too.
 const RESERVE: &str = "20 %";
@@ -80,8 +85,19 @@ impl Token {
     }
 }
 
+/// How the service learns users' prefixes by BMP instead of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Learns {
+    /// The longest time without a message of a session.
+    pub(super) silence: Duration,
+    /// The time that routes stay after their session was cut.
+    pub(super) hold: Duration,
+}
+
 /// The service with its clients' tokens and its namespace.
 pub(super) struct Service {
+    /// How it learns prefixes; `None` for the file.
+    pub(super) learns: Option<Learns>,
     namespace: Arc<File>,
     operator: Token,
     routers: Token,
@@ -92,7 +108,7 @@ pub(super) struct Service {
 }
 
 impl Service {
-    /// Creates a service in the namespace `place`, with new tokens.
+    /// Creates a service of an ISP, with new tokens.
     ///
     /// # Errors
     /// If the namespace does not exist, or no token can be created.
@@ -100,14 +116,21 @@ impl Service {
         network: &Network,
         blueprint: &Blueprint,
         built: &Built,
-        place: &str,
     ) -> Result<Self, EngineError> {
+        let place = &blueprint.ops;
         let known = network.providers.iter().map(|p| Ok((p.name.clone(), Token::make()?)));
         let providers = known.collect::<Result<_, EngineError>>()?;
-        let own = blueprint.wires.iter().flatten().filter(|end| end.place == place);
+        let own = blueprint.wires.iter().flatten().filter(|end| end.place == *place);
         let at = own.flat_map(|end| end.addresses.iter().map(IpNet::addr)).collect();
         let (operator, routers) = (Token::make()?, Token::make()?);
-        Ok(Self { namespace: built.open(place)?, operator, routers, at, providers })
+        let namespace = built.open(place)?;
+        Ok(Self { learns: None, namespace, operator, routers, at, providers })
+    }
+
+    /// Returns the token of a provider.
+    pub(super) fn token_of(&self, provider: &str) -> &str {
+        let own = self.providers.iter().find(|(name, _)| name == provider);
+        own.map_or("", |(_, token)| &token.shown)
     }
 
     /// Returns the token of routers.
@@ -115,7 +138,7 @@ impl Service {
         &self.routers.shown
     }
 
-    /// Writes the configuration.
+    /// Writes the configuration, with announcements by BGP if `on_death` says what becomes of them.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -123,7 +146,7 @@ impl Service {
         &self,
         files: &Files,
         gobgp: &Path,
-        on_death: OnDeath,
+        on_death: Option<OnDeath>,
     ) -> Result<(), EngineError> {
         put(&files.config(), &self.config(files, gobgp, on_death))
     }
@@ -132,7 +155,7 @@ impl Service {
     ///
     /// The operator requests each round after a measurement, so the interval is longer than the
     /// story. Routers are on a network of their own, without TLS.
-    fn config(&self, files: &Files, gobgp: &Path, on_death: OnDeath) -> String {
+    fn config(&self, files: &Files, gobgp: &Path, on_death: Option<OnDeath>) -> String {
         // A string of JSON is also one of TOML.
         let name = |path: &Path| {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -143,15 +166,18 @@ impl Service {
         let listen: Vec<String> =
             at.map(|address| format!("\"{}\"", SocketAddr::new(address, PORT))).collect();
         let listen = listen.join(", ");
+        let prefixes = match self.learns {
+            None => format!("prefixes = \"{PREFIXES}\"\n"),
+            Some(_) => String::new(),
+        };
         let mut text = format!(
             "[serve]\nlisten = [{listen}]\ncleartext = true\nstate = \"plan.db\"\n\
              topology = \"{}\"\nproviders = \"{}\"\n\
-             prefixes = \"{}\"\ndemands = {}\nlinks = {}\ninterval = \"1440 min\"\n\
+             {prefixes}demands = {}\nlinks = {}\ninterval = \"1440 min\"\n\
              reserve = \"{RESERVE}\"\n\n\
              [operator]\ntoken = \"{}\"\n\n[routers]\ntoken = \"{}\"\n\n",
-            TOPOLOGY.0,
-            PROVIDERS.0,
-            PREFIXES.0,
+            TOPOLOGY,
+            PROVIDERS,
             name(&files.demands()),
             name(&files.links()),
             self.operator.hash,
@@ -161,6 +187,18 @@ impl Service {
             text +=
                 &format!("[[neighbour]]\nname = \"{provider}\"\ntoken = \"{}\"\n\n", token.hash);
         }
+        if let Some(Learns { silence, hold }) = self.learns {
+            text += &format!(
+                "[bmp]\nlisten = [\"{}:{BMP_PORT}\"]\nnext_hops = {}\nsilence = \"{} s\"\n\
+                 hold = \"{} s\"\nsettle = \"{SETTLE} s\"\nrouter = [{{ address = \"{}\" }}]\n\n",
+                AT.0,
+                name(&files.next_hops()),
+                silence.as_secs(),
+                hold.as_secs(),
+                AT.0
+            );
+        }
+        let Some(on_death) = on_death else { return text };
         let (journal, on_death) = (name(&files.journal()), on_death.name());
         text + &format!(
             "[announce]\njournal = {journal}\ngobgp = {gobgp}\non_exit = \"withdraw\"\non_death = \"{on_death}\"\n"
@@ -228,7 +266,8 @@ mod tests {
     fn the_configuration_has_hashes_and_no_token() {
         let token =
             |name: &str| Token { shown: format!("{name}-shown"), hash: format!("{name}-hash") };
-        let service = Service {
+        let mut service = Service {
+            learns: None,
             namespace: Arc::new(File::open("/dev/null").unwrap()),
             operator: token("operator"),
             routers: token("routers"),
@@ -236,7 +275,7 @@ mod tests {
             providers: vec![("video".to_owned(), token("video"))],
         };
         let files = Files("/run/x".into());
-        let text = service.config(&files, "/usr/bin/go \"bgp\"".as_ref(), OnDeath::Withdraw);
+        let text = service.config(&files, "/usr/bin/go \"bgp\"".as_ref(), Some(OnDeath::Withdraw));
         assert!(text.contains("[operator]\ntoken = \"operator-hash\"\n"), "{text}");
         assert!(text.contains("[routers]\ntoken = \"routers-hash\"\n"), "{text}");
         assert!(text.contains("listen = [\"127.0.0.1:8480\", \"10.254.0.1:8480\"]\n"), "{text}");
@@ -244,5 +283,14 @@ mod tests {
         assert!(text.contains("gobgp = \"/usr/bin/go \\\"bgp\\\"\"\n"), "{text}");
         assert!(text.contains("demands = \"demands.csv\"\nlinks = \"links.json\"\n"), "{text}");
         assert!(text.ends_with("on_death = \"withdraw\"\n") && !text.contains("shown"), "{text}");
+        assert!(
+            text.contains("prefixes = \"prefixes.csv\"\n") && !text.contains("[bmp]"),
+            "{text}"
+        );
+        let second = Duration::from_secs(1);
+        service.learns = Some(Learns { silence: 20 * second, hold: 5 * second });
+        let text = service.config(&files, "gobgp".as_ref(), None);
+        assert!(text.contains("silence = \"20 s\"\nhold = \"5 s\"\n"), "{text}");
+        assert!(!text.contains("prefixes =") && !text.contains("[announce]"), "{text}");
     }
 }

@@ -3,9 +3,11 @@
 
 mod faults;
 mod inside;
+mod isps;
 mod neighbours;
 mod rounds;
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs;
 use std::time::{Duration, Instant};
@@ -15,10 +17,12 @@ use forebay_plan::hints::{self, Hints};
 use forebay_system::clock;
 use forebay_units::Nanos;
 
-use super::blueprint::{Blueprint, OPS};
+pub use isps::tell_of_two;
+
+use super::blueprint::Blueprint;
 use super::build::Built;
 use super::daemons::{self, Programs};
-use super::files::{Files, Network};
+use super::files::{ALONE, Files, Network};
 use super::igp;
 use super::meter::{Meter, Rates, Reading};
 use super::record::{Check, HintSeen, Record, SCHEMA, Sample, Tables, Throughput};
@@ -67,43 +71,32 @@ pub fn tell(
 ) -> Result<Record, EngineError> {
     netns::usable()?;
     let programs = Programs::find()?;
-    let unread = |e: ConfigError| EngineError::Unfit(e.to_string());
-    let network = Network::carried().map_err(unread)?;
+    let network = Network::of(&ALONE).map_err(unread)?;
     let blueprint = Blueprint::of(&network)?;
     let begin = Instant::now();
+    let say = RefCell::new(say);
+    let say = |what: &str| (say.borrow_mut())(what);
     // Values are dropped in the opposite order, also on an error, an interrupt or a panic:
     // counters, processes, namespaces, directory.
     let dir = RunDir::create()?;
     let files = Files(dir.file("."));
-    files.write()?;
+    files.write(&ALONE)?;
     say("making namespaces");
     let built = Built::of(&dir, &blueprint)?;
     let mut processes = Processes::new();
     say("starting BGP daemons");
     daemons::start(&dir, &programs, &network, &blueprint, &built, &mut processes)?;
+    for sender in &blueprint.senders {
+        daemons::start_bird(&dir, &programs, &blueprint, &built, sender, &mut processes)?;
+    }
     let segments = segments::all(&network, &blueprint);
     let can_steer = built.add_segments(&blueprint, &segments)?;
     igp::start(&dir, &programs, &network, &blueprint, &built, &segments, &mut processes)?;
-    let service = Service::new(&network, &blueprint, &built, OPS)?;
-    let meter = Meter::attach(&network, &blueprint, &built)?;
-    let last = meter.read()?;
-    let mut stage = Stage {
-        reader: Reader { dir: &dir, programs: &programs, blueprint: &blueprint, built: &built },
-        network: &network,
-        files,
-        service,
-        segments,
-        can_steer: can_steer.is_ok(),
-        processes,
-        start: last.at,
-        last,
-        meter,
-        interrupt,
-        say,
-        record: Record { schema: SCHEMA.to_owned(), ..Record::default() },
-        tables: Tables::new(),
-    };
-    stage.record.entries = stage.entries();
+    let processes = RefCell::new(processes);
+    let reader = Reader { dir: &dir, programs: &programs, blueprint: &blueprint, built: &built };
+    let world = World { processes: &processes, interrupt, say: &say };
+    let mut stage = Stage::new(world, reader, &network, files)?;
+    (stage.segments, stage.can_steer) = (segments, can_steer.is_ok());
     if let Err(why) = can_steer {
         stage.event(&format!("paths inside are not carried out: {why}"));
     }
@@ -119,11 +112,23 @@ pub fn tell(
     Ok(stage.record)
 }
 
-/// The state of a running story.
+fn unread(error: ConfigError) -> EngineError {
+    EngineError::Unfit(error.to_string())
+}
+
+/// What the stories of several ISPs share.
+#[derive(Clone, Copy)]
+struct World<'a> {
+    processes: &'a RefCell<Processes>,
+    interrupt: &'a Interrupt,
+    say: &'a dyn Fn(&str),
+}
+
+/// The state of a running story of one ISP.
 struct Stage<'a> {
     /// The meter is dropped first, so that nothing is counted during the cleanup.
     meter: Meter,
-    processes: Processes,
+    processes: &'a RefCell<Processes>,
     reader: Reader<'a>,
     network: &'a Network,
     files: Files,
@@ -134,25 +139,48 @@ struct Stage<'a> {
     start: Nanos,
     last: Reading,
     interrupt: &'a Interrupt,
-    say: &'a mut dyn FnMut(&str),
+    say: &'a dyn Fn(&str),
     record: Record,
     /// The last reading of the meter.
     tables: Tables,
 }
 
-impl Stage<'_> {
+impl<'a> Stage<'a> {
+    /// Creates the story of an ISP whose namespaces and daemons are there, without paths inside.
+    fn new(
+        world: World<'a>,
+        reader: Reader<'a>,
+        network: &'a Network,
+        files: Files,
+    ) -> Result<Self, EngineError> {
+        let World { processes, interrupt, say } = world;
+        let service = Service::new(network, reader.blueprint, reader.built)?;
+        let meter = Meter::attach(network, reader.blueprint, reader.built)?;
+        let last = meter.read()?;
+        let mut stage = Self {
+            reader,
+            network,
+            files,
+            service,
+            segments: Vec::new(),
+            can_steer: false,
+            processes,
+            start: last.at,
+            last,
+            meter,
+            interrupt,
+            say,
+            record: Record { schema: SCHEMA.to_owned(), ..Record::default() },
+            tables: Tables::new(),
+        };
+        stage.record.entries = stage.entries();
+        Ok(stage)
+    }
+
     fn tell(&mut self, options: &Options) -> Result<(), EngineError> {
         let measured = Duration::from_secs(if options.quick { 3 } else { 8 });
         (self.say)("waiting for sessions");
-        let all = self.network.prefixes.len();
-        self.wait_for("the providers' tables to fill", |stage| {
-            let full = |p: &String| {
-                let sessions = stage.reader.sessions(p)?;
-                let up = sessions.iter().all(|s| s.established);
-                Ok(up && stage.reader.kernel(p)?.len() == all)
-            };
-            stage.names().iter().try_fold(true, |so_far, p| Ok(so_far && full(p)?))
-        })?;
+        self.wait_for_sessions()?;
         self.wait_for("the IGP", |stage| {
             igp::is_complete(stage.reader.blueprint, stage.reader.built, &stage.segments)
         })?;
@@ -203,6 +231,19 @@ impl Stage<'_> {
         self.pause(SETTLE * 2)
     }
 
+    /// Waits for all sessions of the providers, and for their routes to the users.
+    fn wait_for_sessions(&mut self) -> Result<(), EngineError> {
+        let all = self.network.prefixes.len();
+        self.wait_for("the providers' tables to fill", |stage| {
+            let full = |p: &String| {
+                let sessions = stage.reader.sessions(p)?;
+                let up = sessions.iter().all(|s| s.established);
+                Ok(up && stage.reader.kernel(p)?.len() == all)
+            };
+            stage.names().iter().try_fold(true, |so_far, p| Ok(so_far && full(p)?))
+        })
+    }
+
     /// Returns the names of the providers.
     fn names(&self) -> Vec<String> {
         self.reader.blueprint.senders.iter().map(|s| s.name.clone()).collect()
@@ -221,6 +262,11 @@ impl Stage<'_> {
 
     fn event(&mut self, what: &str) {
         (self.say)(what);
+        self.note(what);
+    }
+
+    /// Adds an event to the record without telling it.
+    fn note(&mut self, what: &str) {
         let at = clock::now().saturating_sub(self.start).as_secs_f64();
         self.record.events.push((at, what.to_owned()));
     }
@@ -241,7 +287,7 @@ impl Stage<'_> {
             if now >= end {
                 return Ok(());
             }
-            self.processes.wait(TICK.min(end - now))?;
+            self.processes.borrow_mut().wait(TICK.min(end - now))?;
         }
     }
 
@@ -326,12 +372,24 @@ impl Stage<'_> {
     }
 
     fn start_traffic(&mut self) -> Result<(), EngineError> {
-        let Reader { dir, blueprint, built, .. } = self.reader;
         for end in 0..2 {
-            traffic::start(end, dir, blueprint, built, &mut self.processes)?;
-            self.wait_for("the traffic programs", |stage| Ok(stage.processes.are_ready()))?;
+            self.start_programs(end)?;
+            self.wait_for("the traffic programs", |stage| {
+                Ok(stage.processes.borrow_mut().are_ready())
+            })?;
         }
-        traffic::begin(&mut self.processes)?;
+        traffic::begin(&mut self.processes.borrow_mut())?;
+        self.traffic_begins()
+    }
+
+    /// Starts the traffic programs of one end.
+    fn start_programs(&mut self, end: usize) -> Result<(), EngineError> {
+        let Reader { dir, blueprint, built, .. } = self.reader;
+        traffic::start(end, dir, blueprint, built, &mut self.processes.borrow_mut())
+    }
+
+    /// Starts the record of traffic.
+    fn traffic_begins(&mut self) -> Result<(), EngineError> {
         self.last = self.meter.read()?;
         self.start = self.last.at;
         self.record.series.clear();

@@ -7,7 +7,7 @@ use std::process::Command;
 use forebay_plan::hints::{Hints, Method};
 use ipnet::IpNet;
 
-use super::blueprint::Blueprint;
+use super::blueprint::{Blueprint, towards};
 use super::build::Built;
 use super::daemons::{Programs, bird_socket};
 use super::record::Tables;
@@ -67,12 +67,15 @@ impl Reader<'_> {
         Ok(parse_sessions(&self.birdc(provider, &["show", "protocols"])?))
     }
 
-    /// Returns the best paths of a provider.
+    /// Returns the best paths of a provider through this ISP.
     ///
     /// # Errors
     /// If its daemon does not answer.
     pub(super) fn best(&self, provider: &str) -> Result<Table, EngineError> {
-        Ok(parse_best(&self.birdc(provider, &["show", "route", "primary"])?))
+        let mut table = parse_best(&self.birdc(provider, &["show", "route", "primary"])?);
+        let sessions = &self.blueprint.sessions;
+        table.retain(|_, entry| sessions.iter().any(|s| s.router == *entry));
+        Ok(table)
     }
 
     /// Returns the routes in the kernel's table that the daemon has installed.
@@ -138,17 +141,21 @@ fn parse_sessions(text: &str) -> Vec<Seen> {
     text.lines().filter_map(session).collect()
 }
 
-/// Returns the routes of `show route primary` through a neighbour: `PREFIX unicast [SESSION TIME
-/// ...] * ...`.
+/// Returns the routes of `show route primary` with one gateway, with the router behind its
+/// interface: `PREFIX unicast [SESSION TIME ...] * ...`, and in the next line `via GATEWAY on
+/// INTERFACE`.
 fn parse_best(text: &str) -> Table {
-    let route = |line: &str| {
+    let lines = text.lines().zip(text.lines().skip(1));
+    let route = |(line, next): (&str, &str)| {
         let mut words = line.split_whitespace();
         let prefix = words.next()?.parse().ok()?;
         let is_way = words.next()? == "unicast";
-        let session = words.next()?.strip_prefix('[')?;
-        is_way.then(|| (prefix, session.to_owned()))
+        let mut words = next.split_whitespace();
+        let is_via = words.next()? == "via";
+        let entry = words.nth(2)?.strip_prefix(&towards(""))?;
+        (is_way && is_via).then(|| (prefix, entry.to_owned()))
     };
-    text.lines().filter_map(route).collect()
+    lines.filter_map(route).collect()
 }
 
 /// Returns the routes of `ip -j route`, with the `entry` of their gateways; other routes are left

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use super::record::{Inside, LinkUse, Record, Tables, Throughput};
+use super::record::{Check, Inside, LinkUse, Record, Several, Tables, Throughput};
 
 /// Formats a table of texts with aligned columns.
 fn table(rows: &[Vec<String>]) -> String {
@@ -121,8 +121,9 @@ impl Inside {
     }
 }
 
-impl fmt::Display for Record {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Record {
+    /// Writes the observations, without checks.
+    fn body(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.tables())?;
         let mut hints = vec![words(["hint to", "prefix", "in at", "sent by"])];
         hints.extend(
@@ -133,10 +134,42 @@ impl fmt::Display for Record {
         if let Some(inside) = &self.inside {
             writeln!(f, "{}", inside.text())?;
         }
-        for check in &self.checks {
-            let mark = if check.holds { "yes" } else { "NO " };
-            writeln!(f, "{mark}  {} ({})", check.what, check.seen)?;
+        Ok(())
+    }
+}
+
+impl fmt::Display for Check {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mark = if self.holds { "yes" } else { "NO " };
+        writeln!(f, "{mark}  {} ({})", self.what, self.seen)
+    }
+}
+
+impl fmt::Display for Record {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.body(f)?;
+        self.checks.iter().try_for_each(|check| write!(f, "{check}"))?;
+        writeln!(f, "\n{:.0} s from end to end; load {} at the end.", self.seconds, self.load)
+    }
+}
+
+impl Several {
+    /// Whether all checks hold.
+    pub fn holds(&self) -> bool {
+        self.isps.values().all(Record::holds) && self.checks.iter().all(|check| check.holds)
+    }
+}
+
+impl fmt::Display for Several {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (name, record) in &self.isps {
+            writeln!(f, "The ISP {name}:\n")?;
+            record.body(f)?;
+            record.checks.iter().try_for_each(|check| write!(f, "{check}"))?;
+            writeln!(f)?;
         }
+        writeln!(f, "Both ISPs:\n")?;
+        self.checks.iter().try_for_each(|check| write!(f, "{check}"))?;
         writeln!(f, "\n{:.0} s from end to end; load {} at the end.", self.seconds, self.load)
     }
 }
@@ -144,7 +177,6 @@ impl fmt::Display for Record {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::Check;
 
     #[test]
     fn halves_follow_their_prefix_and_missing_values_are_dashes() {

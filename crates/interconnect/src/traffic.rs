@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use forebay_system::clock;
 use forebay_units::Nanos;
 
-use super::blueprint::{Blueprint, USERS};
+use super::blueprint::Blueprint;
 use super::build::Built;
 use forebay_lab::engine::EngineError;
 use forebay_lab::netns::process::{Kind, Processes};
@@ -17,8 +17,10 @@ use forebay_lab::traffic::{Role, Spec, Start, Tcp};
 const FLOWS: u32 = 4;
 /// The duration of the flows, longer than the story, which ends them.
 const LONG: Nanos = Nanos::from_secs(3600);
-/// The first port; each program has its own.
+/// The first port of the first ISP; each program has its own.
 const PORT: u16 = 10_000;
+/// The ports of each ISP.
+const PORTS: u16 = 100;
 /// The time over which flows start.
 const STAGGER: Nanos = Nanos::from_millis(500);
 
@@ -36,9 +38,10 @@ fn programs(dir: &RunDir, blueprint: &Blueprint) -> Vec<[(String, String, Spec);
                 .filter(|user| user.is_ipv4() == server.is_ipv4())
                 .collect();
             let flows = FLOWS * from.len() as u32;
-            let listen = SocketAddr::new(*server, PORT + number as u16);
+            let port = PORT + PORTS * u16::from(blueprint.number) + number as u16;
+            let listen = SocketAddr::new(*server, port);
             let program = |end: &str, place: &str, role| {
-                let name = format!("{}-{family}-{end}", sender.name);
+                let name = format!("{}-{family}-{end}{}", sender.name, blueprint.tag);
                 let spec = Spec {
                     traffic: name.clone(),
                     seed: 1,
@@ -54,7 +57,11 @@ fn programs(dir: &RunDir, blueprint: &Blueprint) -> Vec<[(String, String, Spec);
             };
             out.push([
                 program("server", &sender.name, Role::TcpSource { listen, flows, tcp: tcp() }),
-                program("users", USERS, Role::TcpSink { source: listen, from, flows, tcp: tcp() }),
+                program(
+                    "users",
+                    &blueprint.users_at,
+                    Role::TcpSink { source: listen, from, flows, tcp: tcp() },
+                ),
             ]);
         }
     }

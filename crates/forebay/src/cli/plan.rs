@@ -313,7 +313,8 @@ pub(crate) struct WeightsArgs {
     /// Bring back the metrics that the routers had before the first --apply.
     #[arg(long, requires = "routers", conflicts_with_all = ["apply", "metrics", "few", "out", "json"])]
     pub(crate) withdraw: bool,
-    /// Carry metrics out although a link is overloaded between two changes.
+    /// Carry metrics out although a link is overloaded between two changes, or although they were
+    /// changed too often.
     #[arg(long, requires = "apply")]
     pub(crate) anyway: bool,
     /// The traffic that metrics must carry more than the present ones to be carried out, as a share
@@ -369,14 +370,17 @@ pub(crate) struct PathsSupervisorArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct PlanDemoArgs {
-    /// Add faults: a provider whose sessions flap and that sends invalid programs, and a planning
-    /// service that is killed.
+    /// The number of ISPs: 1, whose hints go out by BGP, or 2, whose hints five providers fetch.
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u8).range(1..=2))]
+    pub(crate) isps: u8,
+    /// Add faults: programs that are killed, and sessions that flap or say nothing.
     #[arg(long)]
     pub(crate) faults: bool,
     /// Measure for 3 s instead of 8 s.
     #[arg(long)]
     pub(crate) quick: bool,
-    /// The directory for the picture.
+    /// The directory for the picture of each ISP.
     #[arg(long, value_name = "DIR", default_value = "demo/plan")]
     pub(crate) out: PathBuf,
     /// Write the whole record to this file, as JSON.

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use super::rounds::SERVICE;
 use super::{SETTLE, Stage, difference};
 use crate::daemons::{self, bird_name};
 use crate::service::{OnDeath, Who};
@@ -31,10 +30,17 @@ impl Stage<'_> {
         let (mut disturbed, mut returned) = (Vec::new(), true);
         self.event(&format!("the sessions of {} flap", flapping.name));
         for number in 1..=FLAPS {
-            self.processes.kill(&bird_name(&flapping.name))?;
+            self.processes.borrow_mut().kill(&bird_name(&flapping.name))?;
             self.pause(Duration::from_millis(500))?;
             let down = see(self)?;
-            daemons::start_bird(dir, programs, blueprint, built, flapping, &mut self.processes)?;
+            daemons::start_bird(
+                dir,
+                programs,
+                blueprint,
+                built,
+                flapping,
+                &mut self.processes.borrow_mut(),
+            )?;
             returned &= self.wait_for_tables(&wanted)? == wanted;
             let up = see(self)?;
             for (when, now) in [("while down", down), ("when up again", up)] {
@@ -91,9 +97,9 @@ impl Stage<'_> {
         );
 
         // It has no announcements in force, so its first round announces all of them again.
-        self.start_service(OnDeath::Withdraw)?;
+        self.start_service(Some(OnDeath::Withdraw))?;
         self.wait_for_routes(HALF)?;
-        self.processes.kill(SERVICE)?;
+        self.processes.borrow_mut().kill(&self.service_name())?;
         let begun = self.journal()?.len();
         self.event(&format!(
             "the service is killed while it announces, after {begun} of {all} routes"
@@ -120,7 +126,7 @@ impl Stage<'_> {
     fn kill_in_a_round(&mut self) -> Result<(), EngineError> {
         let asked = self.service.begin(Who::Operator, "POST", "/operator/round")?;
         self.pause(UNDER_WAY)?;
-        self.processes.kill(SERVICE)?;
+        self.processes.borrow_mut().kill(&self.service_name())?;
         drop(asked);
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! The plan's paths inside the network: they are carried out, measured, disturbed and withdrawn.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::Ipv6Addr;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,6 @@ use forebay_plan::topology::LinkId;
 use serde_json::Value;
 
 use super::{PATIENCE, SETTLE, Stage};
-use crate::blueprint::OPS;
 use crate::ingress::{self, client_name};
 use crate::meter::Rates;
 use crate::queues::{self, Queue};
@@ -162,7 +161,7 @@ impl Stage<'_> {
             if through(&self.steering()?).is_empty() {
                 gone = Some(begin.elapsed());
             }
-            self.processes.wait(POLL)?;
+            self.processes.borrow_mut().wait(POLL)?;
         }
         let (igp, gone) = (igp.or(gone).unwrap_or(PATIENCE), gone.unwrap_or(PATIENCE));
         let after = gone.saturating_sub(igp).as_secs_f64();
@@ -202,14 +201,14 @@ impl Stage<'_> {
         let Some(entry) = wanted.iter().next().cloned() else { return Ok(()) };
         self.event(&format!("the client at {entry} is killed"));
         let begin = Instant::now();
-        self.processes.kill(&client_name(&entry))?;
+        self.processes.borrow_mut().kill(&client_name(&entry))?;
         let mut gone = PATIENCE;
         while begin.elapsed() < PATIENCE {
             if ingress::steered(self.reader.built, &entry)?.is_empty() {
                 gone = begin.elapsed();
                 break;
             }
-            self.processes.wait(POLL)?;
+            self.processes.borrow_mut().wait(POLL)?;
         }
         self.time(&format!("the client at {entry} is killed, and its paths are gone"), gone);
         let seconds = gone.as_secs_f64();
@@ -238,7 +237,7 @@ impl Stage<'_> {
                 gone = killed.elapsed();
                 break;
             }
-            self.processes.wait(POLL)?;
+            self.processes.borrow_mut().wait(POLL)?;
         }
         self.time("the service is killed, and all paths are gone", gone);
         let seconds = gone.as_secs_f64();
@@ -259,13 +258,7 @@ impl Stage<'_> {
         let mut ended = true;
         for entry in self.record.entries.clone() {
             let name = client_name(&entry);
-            self.processes.ask_to_end(&name);
-            let mut status = None;
-            self.wait_for("a client's end", |stage| {
-                status = stage.processes.status(&name);
-                Ok(status.is_some())
-            })?;
-            ended &= status.is_some_and(|s| s.success());
+            ended &= self.end_process(&name)?.success();
         }
         let left = self.steering()?;
         let seen = match left.is_empty() {
@@ -284,15 +277,10 @@ impl Stage<'_> {
     }
 
     fn start_client(&mut self, entry: &str) -> Result<(), EngineError> {
-        let is = |[a, b]: &&[crate::blueprint::End; 2]| a.place == OPS && b.place == entry;
-        let wire = self.reader.blueprint.wires.iter().find(is);
-        let service: Option<IpAddr> =
-            wire.and_then(|[ops, _]| ops.addresses.first()).map(ipnet::IpNet::addr);
-        let service =
-            service.ok_or_else(|| EngineError::Unfit(format!("{entry} cannot reach {OPS}")))?;
+        let service = self.reader.blueprint.service_for(entry)?;
         let access = (self.service.router_token(), &self.segments[..]);
         let (dir, built) = (self.reader.dir, self.reader.built);
-        ingress::start(dir, built, entry, service, access, &mut self.processes)
+        ingress::start(dir, built, entry, service, access, &mut self.processes.borrow_mut())
     }
 
     /// Returns the service's answer to routers.

@@ -1,6 +1,7 @@
 //! The service in the story: it is started, gets measurements, and runs rounds until nothing
 //! changes.
 
+use std::process::ExitStatus;
 use std::time::Duration;
 
 use forebay_plan::estimate;
@@ -8,36 +9,42 @@ use forebay_plan::hints::{self, Hints, State};
 use serde_json::Value;
 
 use super::{PATIENCE, SETTLE, Stage, difference};
-use crate::blueprint::OPS;
 use crate::files::put;
-use crate::meter::Rates;
+use crate::meter::{Rates, Reading};
 use crate::record::Round;
 use crate::service::{OnDeath, Who};
+use crate::tables::Reader;
 use forebay_lab::engine::EngineError;
 use forebay_lab::netns::process::Kind;
 
 /// The time over which demands are measured for a round.
-const WINDOW: Duration = Duration::from_secs(3);
+pub(super) const WINDOW: Duration = Duration::from_secs(3);
 /// The most rounds until nothing changes.
-const MOST_ROUNDS: usize = 8;
-/// The name of the service's process.
-pub(super) const SERVICE: &str = "service";
+pub(super) const MOST_ROUNDS: usize = 8;
 /// The path of the operator's state.
 const STATE: &str = "/operator/state";
 
 impl Stage<'_> {
-    /// Starts the service, which runs its first round at once, with the last measurement.
-    pub(super) fn start_service(&mut self, on_death: OnDeath) -> Result<(), EngineError> {
+    /// Starts the service, which runs its first round at once, with the last measurement. It
+    /// announces hints by BGP if `on_death` says what becomes of them.
+    pub(super) fn start_service(&mut self, on_death: Option<OnDeath>) -> Result<(), EngineError> {
         self.service.configure(&self.files, &self.reader.programs.gobgp, on_death)?;
         let config = self.files.config().to_string_lossy().into_owned();
-        let namespace = self.reader.built.open(OPS)?;
+        let Reader { dir, blueprint, built, .. } = self.reader;
+        let namespace = built.open(&blueprint.ops)?;
         let args = ["plan", "serve", "--config", &config];
-        self.processes.start(self.reader.dir, SERVICE, Kind::Daemon, namespace, args)
+        let name = self.service_name();
+        self.processes.borrow_mut().start(dir, &name, Kind::Daemon, namespace, args)
+    }
+
+    /// Returns the name of the service's process.
+    pub(super) fn service_name(&self) -> String {
+        format!("service{}", self.reader.blueprint.tag)
     }
 
     /// Starts the service, and waits for the first round with its announcements.
     pub(super) fn first_round(&mut self, on_death: OnDeath) -> Result<Round, EngineError> {
-        self.start_service(on_death)?;
+        self.start_service(Some(on_death))?;
         let mut state = Value::Null;
         self.wait_for("the service's first round", |stage| {
             state = stage.state()?;
@@ -49,7 +56,7 @@ impl Stage<'_> {
     /// Requests a round and waits for it.
     pub(super) fn next_round(&mut self) -> Result<Round, EngineError> {
         // A service that has ended is a clearer error than one that does not answer.
-        self.processes.wait(Duration::ZERO)?;
+        self.processes.borrow_mut().wait(Duration::ZERO)?;
         let reply = self.service.ask(Who::Operator, "POST", "/operator/round", "")?;
         match reply.status {
             200 => Round::of(&self.state()?),
@@ -93,7 +100,12 @@ impl Stage<'_> {
     fn measure_demands(&mut self) -> Result<(), EngineError> {
         let first = self.meter.read()?;
         self.pause(WINDOW)?;
-        let rates = Rates::between(&first, &self.meter.read()?);
+        self.write_demands(&first)
+    }
+
+    /// Writes what was measured since a first reading.
+    pub(super) fn write_demands(&mut self, first: &Reading) -> Result<(), EngineError> {
+        let rates = Rates::between(first, &self.meter.read()?);
         let carried = rates.carried(self.network);
         put(&self.files.links(), &estimate::carried_text(&self.network.topology, &carried))?;
         let measured = rates.measured(self.network, self.reader.blueprint);
@@ -101,7 +113,7 @@ impl Stage<'_> {
     }
 
     /// Returns the operator's state.
-    fn state(&self) -> Result<Value, EngineError> {
+    pub(super) fn state(&self) -> Result<Value, EngineError> {
         let reply = self.service.ask(Who::Operator, "GET", STATE, "")?;
         match reply.status {
             200 => Ok(reply.body),
@@ -118,17 +130,12 @@ impl Stage<'_> {
     /// Stops the service in an orderly way, so that it withdraws everything.
     pub(super) fn stop_service(&mut self) -> Result<(), EngineError> {
         self.event("the service is stopped, and takes all back");
-        self.processes.ask_to_end(SERVICE);
-        let mut ended = None;
-        self.wait_for("the service's end", |stage| {
-            ended = stage.processes.status(SERVICE);
-            Ok(ended.is_some())
-        })?;
+        let ended = self.end_process(&self.service_name())?;
         self.record.withdrawn = self.wait_for_tables(&self.record.first.clone())?;
         let differs = difference(&self.record.first, &self.record.withdrawn);
-        let (well, seen) = match ended {
-            Some(status) if !status.success() => (false, format!("{differs}; {status}")),
-            _ => (true, differs),
+        let (well, seen) = match ended.success() {
+            false => (false, format!("{differs}; {ended}")),
+            true => (true, differs),
         };
         self.check(
             "stopping the service gives the first tables back",
@@ -136,6 +143,17 @@ impl Stage<'_> {
             seen,
         );
         Ok(())
+    }
+
+    /// Asks a process to end, and waits for that.
+    pub(super) fn end_process(&mut self, name: &str) -> Result<ExitStatus, EngineError> {
+        self.processes.borrow_mut().ask_to_end(name);
+        let mut ended = None;
+        self.wait_for(&format!("the end of {name}"), |stage| {
+            ended = stage.processes.borrow_mut().status(name);
+            Ok(ended.is_some())
+        })?;
+        ended.ok_or_else(|| EngineError::Unfit(format!("{name} did not end")))
     }
 
     /// Returns the journal of the service's announcements.
@@ -154,7 +172,7 @@ impl Stage<'_> {
                 let message = format!("waited {} s for announcements, in vain", PATIENCE.as_secs());
                 return Err(EngineError::Unfit(message));
             }
-            self.processes.wait(Duration::from_millis(2))?;
+            self.processes.borrow_mut().wait(Duration::from_millis(2))?;
         }
         Ok(())
     }
