@@ -1,7 +1,8 @@
 //! The dual queue coupled AQM (RFC 9332).
 
 use forebay_config::Limit as LimitValue;
-use forebay_queue::{ConfigError, Packet, Qdisc, dualpi2, dualpi2::BurstLimit, pi2};
+use forebay_queue::dualpi2::{self, Base, BurstLimit, CurvyRed};
+use forebay_queue::{ConfigError, Packet, Qdisc, pi2};
 use forebay_tc as tc;
 use forebay_units::{Nanos, Rate};
 
@@ -9,18 +10,36 @@ use crate::limit::{MAX_BUFFERED_PACKETS, in_packets, time_as_bytes};
 use crate::specification::{
     BuildError, EcnUse, Specification, Terms, WrongSetting, at_most_a_minute,
 };
-use crate::{Burst, Discipline, Key, Kind, Profile, Settings};
+use crate::{BaseAqm, Burst, Discipline, Key, Kind, Profile, Settings};
 
 /// A shallow queue for L4S traffic beside one for classic traffic, coupled.
 pub(crate) struct DualPi2;
 
 impl Specification for DualPi2 {
     const NAME: &'static str = "dualpi2";
-    const POLICY: Option<&'static [Key]> =
-        Some(&[Key::Target, Key::Profile, Key::Coupling, Key::QueueProtection, Key::L4sBurst]);
-    const BOTTLENECK: Option<&'static [Key]> =
-        Some(&[Key::Target, Key::Profile, Key::Coupling, Key::L4sBurst]);
+    const POLICY: Option<&'static [Key]> = Some(&[
+        Key::Target,
+        Key::Base,
+        Key::Range,
+        Key::MinThreshold,
+        Key::Profile,
+        Key::Coupling,
+        Key::QueueProtection,
+        Key::L4sBurst,
+    ]);
+    const BOTTLENECK: Option<&'static [Key]> = Some(&[
+        Key::Target,
+        Key::Base,
+        Key::Range,
+        Key::MinThreshold,
+        Key::Profile,
+        Key::Coupling,
+        Key::L4sBurst,
+    ]);
     const USER_SPACE_KEYS: &'static [(Key, &'static str)] = &[
+        (Key::Base, "the kernel's base AQM is PI2"),
+        (Key::Range, "the kernel's base AQM is PI2"),
+        (Key::MinThreshold, "the kernel's base AQM is PI2"),
         (Key::Profile, "the kernel's has one set of parameters"),
         (Key::Coupling, "the kernel's has its own"),
         (Key::QueueProtection, "the kernel's has no such setting"),
@@ -48,6 +67,18 @@ impl Specification for DualPi2 {
 
     fn check(settings: &Settings) -> Result<(), WrongSetting> {
         at_most_a_minute(Key::Target, settings.target)?;
+        at_most_a_minute(Key::Range, settings.range)?;
+        at_most_a_minute(Key::MinThreshold, settings.min_threshold)?;
+        let base = settings.base.unwrap_or_default();
+        for (key, given, with) in [
+            (Key::Target, settings.target, BaseAqm::Pi2),
+            (Key::Range, settings.range, BaseAqm::CurvyRed),
+            (Key::MinThreshold, settings.min_threshold, BaseAqm::CurvyRed),
+        ] {
+            if given.is_some() && base != with {
+                return Err(WrongSetting::new(key, format!("goes with base = \"{with}\"")));
+            }
+        }
         at_most_a_minute(Key::L4sBurst, settings.l4s_burst.map(|burst| burst.time))?;
         let (least, most) = pi2::COUPLINGS;
         match settings.coupling {
@@ -59,9 +90,14 @@ impl Specification for DualPi2 {
     }
 
     fn resolve(settings: &Settings) -> Settings {
-        let target = settings.target.unwrap_or(defaults(settings.profile).params.target);
         let profile = Some(settings.profile.unwrap_or_default());
-        Settings { target: Some(target), profile, ..*settings }
+        let settings = Settings { profile, ..*settings };
+        match config(&settings, None).base {
+            Base::Pi2(params) => Settings { target: Some(params.target), ..settings },
+            Base::CurvyRed(CurvyRed { range, min_threshold, .. }) => {
+                Settings { range: Some(range), min_threshold: Some(min_threshold), ..settings }
+            }
+        }
     }
 
     fn to_tc(settings: &Settings) -> Option<tc::Discipline> {
@@ -90,7 +126,20 @@ fn config(settings: &Settings, seed: Option<u64>) -> dualpi2::Config {
         Some(limit) => config.limit = in_packets(limit),
         None => {}
     }
-    config.params.target = settings.target.unwrap_or(config.params.target);
+    config.base = match (settings.base.unwrap_or_default(), config.base) {
+        (BaseAqm::Pi2, Base::Pi2(params)) => {
+            Base::Pi2(pi2::Params { target: settings.target.unwrap_or(params.target), ..params })
+        }
+        (BaseAqm::Pi2, other) => other,
+        (BaseAqm::CurvyRed, _) => {
+            let CurvyRed { weight, min_threshold, range } = CurvyRed::default();
+            Base::CurvyRed(CurvyRed {
+                weight,
+                min_threshold: settings.min_threshold.unwrap_or(min_threshold),
+                range: settings.range.unwrap_or(range),
+            })
+        }
+    };
     config.coupling = settings.coupling.unwrap_or(config.coupling);
     config.queue_protection = settings.queue_protection.unwrap_or(config.queue_protection);
     if let Some(Burst { time, rate: Some(rate) }) = settings.l4s_burst {
@@ -110,6 +159,22 @@ pub struct Classes {
 }
 
 impl Discipline {
+    /// Returns the longest queue delay that DualPI2 needs to see; `None` for any other discipline.
+    ///
+    /// It is twice the target with PI2. With Curvy RED it is the delay at which every L4S packet is
+    /// marked. Where packets wait elsewhere once the queue holds less than this, the signals never
+    /// become strong enough that senders slow down.
+    pub fn controlled_delay(&self) -> Option<Nanos> {
+        let dualpi2::Config { base, coupling, .. } = config(&self.settings, None);
+        let delay = match base {
+            Base::Pi2(params) => params.target * 2,
+            Base::CurvyRed(red) => {
+                red.min_threshold + Nanos((red.range.0 as f64 / coupling) as u64)
+            }
+        };
+        (self.kind == Kind::DualPi2).then_some(delay)
+    }
+
     /// Builds DualPI2 as its own type, for its statistics and with `classes` of its packets; `None`
     /// for any other discipline.
     ///

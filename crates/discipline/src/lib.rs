@@ -40,7 +40,7 @@ pub use limit::LimitOnPath;
 pub use owner::QueueOwner;
 pub use queue_spec::QueueSpec;
 pub use registry::Kind;
-pub use settings::{Burst, Key, PolicyTable, Profile, Settings};
+pub use settings::{BaseAqm, Burst, Key, PolicyTable, Profile, Settings};
 pub use specification::{BuildError, EcnUse, KernelOnly};
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use forebay_units::{Bytes, Nanos, Rate};
 use serde::{Deserialize, Serialize};
 
 use crate::limit::{FRAME, LimitOnPath};
-use crate::settings::{Burst, Profile};
+use crate::settings::{BaseAqm, Burst, Profile};
 use crate::specification::{BuildError, Terms};
 use crate::{Discipline, Kind, Settings};
 
@@ -87,6 +87,12 @@ struct Written {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     l4s_threshold_ns: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    base: Option<BaseAqm>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    range_ns: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    min_threshold_ns: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     coupling: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     l4s_burst: Option<WrittenBurst>,
@@ -133,6 +139,9 @@ impl From<QueueSpec> for Written {
             ecn: settings.ecn,
             profile: settings.profile,
             l4s_threshold_ns: ns(settings.l4s_threshold),
+            base: settings.base,
+            range_ns: ns(settings.range),
+            min_threshold_ns: ns(settings.min_threshold),
             coupling: settings.coupling,
             l4s_burst: settings.l4s_burst.map(WrittenBurst::from),
         }
@@ -152,6 +161,9 @@ impl From<Written> for QueueSpec {
             ecn: written.ecn,
             profile: written.profile,
             l4s_threshold: written.l4s_threshold_ns.map(Nanos),
+            base: written.base,
+            range: written.range_ns.map(Nanos),
+            min_threshold: written.min_threshold_ns.map(Nanos),
             coupling: written.coupling,
             l4s_burst: written.l4s_burst.map(Burst::from),
             ..Settings::default()

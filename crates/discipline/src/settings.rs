@@ -1,5 +1,6 @@
 //! The settings of disciplines, and the keys that give them.
 
+use std::fmt;
 use std::ops::Range;
 
 use forebay_config::{DurationValue, Limit, Spanned};
@@ -92,6 +93,12 @@ settings! {
         Perturb perturb: Nanos = DurationValue;
         /// The set of parameters.
         Profile profile: Profile = ProfileName;
+        /// The AQM that computes DualPI2's base probability.
+        Base base: BaseAqm = BaseAqm;
+        /// The delay above `min_threshold` at which Curvy RED's base probability would be one.
+        Range range: Nanos = DurationValue;
+        /// The delay up to which Curvy RED signals nothing.
+        MinThreshold min_threshold: Nanos = DurationValue;
         /// DualPI2's coupling factor k, from 1 to 1000 (RFC 9332 section 2.5.2.1).
         Coupling coupling: f64 = f64;
         /// Whether something else bounds the traffic without ECN in DualPI2's L queue, so that it
@@ -111,6 +118,27 @@ settings! {
         L4sThreshold l4s_threshold: Nanos;
         /// The time between updates of PIE's drop probability, which the profile sets.
         Tupdate tupdate: Nanos;
+    }
+}
+
+/// The base AQM of DualPI2, whose output decides the signals of both queues.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BaseAqm {
+    /// PI2 (RFC 9332 appendix A).
+    #[default]
+    Pi2,
+    /// Curvy RED (RFC 9332 appendix B).
+    CurvyRed,
+}
+
+/// As it is written.
+impl fmt::Display for BaseAqm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Pi2 => "pi2",
+            Self::CurvyRed => "curvy_red",
+        })
     }
 }
 

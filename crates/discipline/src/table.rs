@@ -97,6 +97,7 @@ fn check_times(settings: &Settings) -> Result<(), WrongSetting> {
         (Key::Perturb, settings.perturb),
         (Key::Target, settings.target),
         (Key::Interval, settings.interval),
+        (Key::Range, settings.range),
         (Key::Rtt, settings.rtt),
         (Key::L4sBurst, settings.l4s_burst.map(|burst| burst.time)),
     ];

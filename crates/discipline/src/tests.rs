@@ -111,6 +111,11 @@ fn the_json_of_bottleneck_queues_has_every_setting() {
         ),
         (
             Kind::DualPi2,
+            Settings { base: Some(BaseAqm::CurvyRed), min_threshold: ms(1), ..none },
+            r#"{"kind":"dualpi2","limit_packets":397,"profile":"rfc","base":"curvy_red","range_ns":500000000,"min_threshold_ns":1000000}"#,
+        ),
+        (
+            Kind::DualPi2,
             Settings { l4s_burst: Some(burst), ..none },
             r#"{"kind":"dualpi2","limit_packets":397,"target_ns":15000000,"profile":"rfc","l4s_burst":{"rate_bps":20000000,"burst_ns":2000000}}"#,
         ),
@@ -192,4 +197,17 @@ fn a_burst_in_the_l_queue_has_a_length_once_the_rate_is_known() {
     let rate = Rate::from_mbps(96);
     let known = Discipline { kind: Kind::DualPi2, settings }.at_rate(rate);
     assert_eq!(known.settings.l4s_burst, Some(Burst { rate: Some(rate), ..burst }));
+}
+
+#[test]
+fn the_controlled_delay_is_where_signals_are_strongest() {
+    let of = |settings| Discipline { kind: Kind::DualPi2, settings }.controlled_delay();
+    let none = Settings::default();
+    assert_eq!(of(none), ms(30));
+    assert_eq!(of(Settings { target: ms(5), ..none }), ms(10));
+    let red = Settings { base: Some(BaseAqm::CurvyRed), ..none };
+    assert_eq!(of(red), ms(250), "p' is 1/k");
+    let red = Settings { min_threshold: ms(3), range: ms(90), coupling: Some(3.0), ..red };
+    assert_eq!(of(red), ms(33));
+    assert_eq!(Discipline::from(Kind::Pie).controlled_delay(), None);
 }

@@ -45,7 +45,8 @@ pub enum DropReason {
     Codel,
     /// PIE dropped the packet by its drop probability (RFC 8033 section 4.1).
     Pie,
-    /// PI2 or DualPI2 dropped the packet by the classic probability (RFC 9332 section 2.4).
+    /// PI2 or DualPI2, with any base AQM, dropped the packet by the classic probability (RFC 9332
+    /// section 2.4).
     Pi2,
     /// Marking is saturated, so ECN-capable packets are dropped too (RFC 9332 section 2.5.1.1).
     Overload,

@@ -97,13 +97,16 @@ fn nothing_is_allocated_once_warm() {
     let weighted = Weighted::new(classes.map(|class| (class, fifo())).into()).unwrap();
     let limit = dualpi2::BurstLimit { rate: Rate::from_mbps(50), burst: Nanos::from_millis(2) };
     let bursts = dualpi2::Config { bursts: Some(limit), ..dualpi2::Config::default() };
-    let qdiscs: [(&str, Box<dyn Qdisc<Pkt>>); 12] = [
+    let red = dualpi2::Base::CurvyRed(dualpi2::CurvyRed::default());
+    let red = dualpi2::Config { base: red, ..dualpi2::Config::default() };
+    let qdiscs: [(&str, Box<dyn Qdisc<Pkt>>); 13] = [
         ("fifo", Box::new(fifo())),
         ("codel", Box::new(Codel::new(codel::Config::default()).unwrap())),
         ("pie", Box::new(Pie::new(pie::Config::default()).unwrap())),
         ("pi2", Box::new(Pi2::new(pi2::Config::default()).unwrap())),
         ("dualpi2", Box::new(DualPi2::new(dualpi2::Config::default()).unwrap())),
         ("dualpi2 with a limit of bursts", Box::new(DualPi2::new(bursts).unwrap())),
+        ("dualpi2 with curvy red", Box::new(DualPi2::new(red).unwrap())),
         ("sfq", Box::new(sfq())),
         ("fq_codel", Box::new(FqCodel::new(fq_codel).unwrap())),
         (

@@ -12,7 +12,7 @@ pub enum Error {
     Dataplane(#[from] forebay_dataplane::Error),
     /// The settings of the scheduled buffer are wrong.
     #[error("the scheduled buffer: {0}")]
-    Scheduler(#[from] forebay_queue::ConfigError),
+    Scheduler(#[from] forebay_discipline::BuildError),
     /// A virtual machine's socket cannot be created.
     #[error("socket {}: {source}", path.display())]
     Socket {

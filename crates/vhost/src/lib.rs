@@ -32,6 +32,7 @@ mod switch;
 mod truncation;
 
 use std::fs;
+use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -66,7 +67,9 @@ const DEFAULT_MTU: u16 = 1500;
 pub fn run(config: VhostConfig, reports_status: bool) -> Result<(), Error> {
     // This comes first so that the threads started below inherit it.
     let signals = Signals::block()?;
-    let scheduler = Scheduler::new(&config.scheduler, &config.vms)?;
+    // Guests cannot guess it, so they cannot choose flows that share a hash.
+    let seed = RandomState::new().hash_one(());
+    let scheduler = Scheduler::new(&config.scheduler, &config.vms, seed)?;
     let egress = egress::open(&config.outside)?;
     let mtu = mtu(&config.outside);
     let (sender, commands) = session::channel()?;

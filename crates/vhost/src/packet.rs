@@ -2,6 +2,7 @@
 
 use forebay_queue::{Ecn, Packet as Queueable};
 use forebay_units::Bytes;
+use forebay_wire::{Frame, set_ce};
 
 use crate::offload::Offload;
 
@@ -15,12 +16,37 @@ pub(crate) struct Packet {
     /// Index of the virtual machine that sent it.
     pub(crate) vm: u8,
     length: Bytes,
+    /// Hash of its flow. A frame that is not IP is in the flow of its virtual machine.
+    flow_hash: u32,
+    ecn: Ecn,
+    /// Whether the scheduled buffer has set its congestion mark.
+    is_marked: bool,
 }
 
 impl Packet {
     pub(crate) fn new(bytes: Vec<u8>, offload: Offload, vm: u8) -> Self {
         let length = Bytes(offload.wire_length(&bytes));
-        Self { bytes, offload, vm, length }
+        let (flow_hash, ecn) = match Frame::parse(&bytes) {
+            Ok(Frame::Ip(headers)) => (headers.flow_hash(), ecn(headers.ecn)),
+            _ => (vm.into(), Ecn::NotEct),
+        };
+        Self { bytes, offload, vm, length, flow_hash, ecn, is_marked: false }
+    }
+
+    /// Whether the scheduled buffer has set its congestion mark. A packet that the guest sent with
+    /// CE does not count.
+    pub(crate) fn is_marked(&self) -> bool {
+        self.is_marked
+    }
+}
+
+/// Decodes the ECN field (RFC 3168 section 5).
+fn ecn(field: u8) -> Ecn {
+    match field {
+        0 => Ecn::NotEct,
+        1 => Ecn::Ect1,
+        2 => Ecn::Ect0,
+        _ => Ecn::Ce,
     }
 }
 
@@ -29,22 +55,27 @@ impl Queueable for Packet {
         self.length
     }
 
-    /// All packets of a virtual machine are one flow: the scheduled buffer sees aggregates (thesis,
-    /// section 4.3.2).
     fn flow_hash(&self) -> u32 {
-        u32::from(self.vm)
+        self.flow_hash
     }
 
     fn class(&self) -> u8 {
         self.vm
     }
 
-    /// Always `NotEct`: the back end has no AQM and never marks.
     fn ecn(&self) -> Ecn {
-        Ecn::NotEct
+        self.ecn
     }
 
-    fn set_ce(&mut self) {}
+    /// Marks the frame, or every segment that a super-packet will become. The transport's checksum
+    /// does not cover the ECN field, so an open one stays right.
+    fn set_ce(&mut self) {
+        if let Ok(Frame::Ip(headers)) = Frame::parse(&self.bytes) {
+            set_ce(&mut self.bytes, &headers);
+            self.is_marked |= self.ecn != Ecn::Ce;
+            self.ecn = Ecn::Ce;
+        }
+    }
 }
 
 /// A pool of buffers, so that a packet costs no allocation.
@@ -83,3 +114,6 @@ impl Buffers {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,10 +4,11 @@
 //! it. Its flows are the virtual machines: packets lose the identity of their flow on the way from
 //! a guest to its host, so the gate pauses the ring (thesis, section 4.3.2).
 
+use forebay_discipline::{BuildError, Discipline, Kind};
 use forebay_queue::backpressure::{Config, FlowId, FlowPacket, Gate, Hysteresis, Order, Refused};
 use forebay_queue::token_bucket::{self, Burst};
 use forebay_queue::{
-    Backlog, ConfigError, DropReason, DropSink, Drr, Fifo, Limit, Qdisc, StrictPriority,
+    Backlog, ConfigError, DropSink, Drr, Fifo, Limit, Qdisc, StrictPriority,
     TokenBucket, drr, fifo,
 };
 use forebay_units::{Bytes, Nanos};
@@ -50,8 +51,13 @@ impl FlowPacket for Packet {
 
 impl Scheduler {
     /// Creates the buffer of `vms`, which are identified by their index.
-    pub(crate) fn new(config: &SchedulerConfig, vms: &[VmConfig]) -> Result<Self, ConfigError> {
-        let queue = queue(config, vms)?;
+    /// The seed of random numbers is for the AQM's decisions and its hashes of flows.
+    pub(crate) fn new(
+        config: &SchedulerConfig,
+        vms: &[VmConfig],
+        seed: u64,
+    ) -> Result<Self, BuildError> {
+        let queue = queue(config, vms, seed)?;
         let bucket = token_bucket::Config { rate: config.rate, burst: Burst::Time(config.burst) };
         let shaped = TokenBucket::new(bucket, queue);
         if config.mode == Mode::Drop {
@@ -106,13 +112,15 @@ impl Scheduler {
         }
     }
 
-    /// Removes the next packet, if one may leave now.
-    pub(crate) fn dequeue(&mut self, now: Nanos) -> Option<Packet> {
-        // These queues do not drop packets after they have accepted them.
-        let mut none = |_: Packet, _: DropReason| {};
+    /// Removes the next packet, if one may leave now. An AQM may drop packets before it.
+    pub(crate) fn dequeue(
+        &mut self,
+        now: Nanos,
+        drops: &mut dyn DropSink<Packet>,
+    ) -> Option<Packet> {
         match self {
-            Self::Drop(shaped) => shaped.dequeue(now, &mut none),
-            Self::Zd(gate) => gate.dequeue(now, &mut none),
+            Self::Drop(shaped) => shaped.dequeue(now, drops),
+            Self::Zd(gate) => gate.dequeue(now, drops),
         }
     }
 
@@ -146,7 +154,7 @@ impl Scheduler {
 }
 
 /// Builds the qdisc below the shaper.
-fn queue(config: &SchedulerConfig, vms: &[VmConfig]) -> Result<Queue, ConfigError> {
+fn queue(config: &SchedulerConfig, vms: &[VmConfig], seed: u64) -> Result<Queue, BuildError> {
     let own = |limit| Fifo::new(fifo::Config { limit });
     let total = vms.iter().map(|vm| u64::from(vm.weight)).sum::<u64>().max(1);
     let child = |vm: &VmConfig| -> Result<Queue, ConfigError> {
@@ -162,13 +170,15 @@ fn queue(config: &SchedulerConfig, vms: &[VmConfig]) -> Result<Queue, ConfigErro
     Ok(match config.schedule {
         Schedule::Fifo => Box::new(own(config.limit)?),
         Schedule::Strict => {
-            Box::new(StrictPriority::new(vms.iter().map(child).collect::<Result<_, _>>()?)?)
+            let children = vms.iter().map(child).collect::<Result<_, ConfigError>>()?;
+            Box::new(StrictPriority::new(children)?)
         }
         Schedule::Fair => {
             let children = vms.iter().map(|vm| Ok((vm.weight, child(vm)?)));
             let children = children.collect::<Result<Vec<_>, ConfigError>>()?;
             Box::new(Drr::new(drr::Config::default(), children)?)
         }
+        Schedule::DualPi2(settings) => Discipline { kind: Kind::DualPi2, settings }.build(seed)?,
     })
 }
 

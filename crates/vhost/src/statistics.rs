@@ -10,6 +10,8 @@ use serde::Serialize;
 pub struct Dropped {
     /// The scheduled buffer was full; in mode `drop` only.
     pub queue: u64,
+    /// The AQM dropped the packet as a congestion signal; with the policy `dualpi2` only.
+    pub aqm: u64,
     /// The chain of descriptors held no frame.
     pub chain: u64,
     /// The frame's header asked for an impossible offload.
@@ -30,6 +32,8 @@ pub struct Counts {
     pub sent: u64,
     /// Bytes of these packets on the wire.
     pub sent_bytes: u64,
+    /// Those of these packets whose congestion mark (CE) the AQM has set.
+    pub marked: u64,
     /// Packets that were lost, by reason.
     pub dropped: Dropped,
     /// Number of times that it was paused.

@@ -317,6 +317,10 @@ fn what_only_our_queues_can_tell_is_refused_over_the_kernel_s() {
             "7: bundle.policy.coupling: this goes with `dataplane = \"user\"`",
         ),
         (
+            dualpi2(", base = \"curvy_red\""),
+            "7: bundle.policy.base: this goes with `dataplane = \"user\"`",
+        ),
+        (
             dualpi2(", queue_protection = true"),
             "7: bundle.policy.queue_protection: this goes with `dataplane = \"user\"`",
         ),
@@ -368,6 +372,26 @@ fn policies_that_cannot_work_are_refused() {
             class("policy = { kind = \"dualpi2\", l4s_burst = \"2 ms\" }\n"),
             "7: bundle.policy.l4s_burst: goes with `forebay link`, whose rate is known: a bundle's \
              rate changes",
+        ),
+        (
+            policy("kind = \"dualpi2\", base = \"curvy_red\", target = \"9 ms\""),
+            "7: bundle.policy.target: goes with base = \"pi2\"",
+        ),
+        (
+            policy("kind = \"dualpi2\", range = \"90 ms\""),
+            "7: bundle.policy.range: goes with base = \"curvy_red\"",
+        ),
+        (
+            policy("kind = \"dualpi2\", base = \"pi2\", min_threshold = \"1 ms\""),
+            "7: bundle.policy.min_threshold: goes with base = \"curvy_red\"",
+        ),
+        (
+            policy("kind = \"dualpi2\", base = \"curvy_red\", range = \"0 ms\""),
+            "7: bundle.policy.range: must be above zero",
+        ),
+        (
+            policy("kind = \"pie\", base = \"curvy_red\""),
+            "7: bundle.policy.base: this goes with kind = \"dualpi2\" only",
         ),
         (
             policy("kind = \"fifo\", perturb = \"1 s\""),

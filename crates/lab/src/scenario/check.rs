@@ -6,7 +6,7 @@ use std::path::Path as FilePath;
 
 use forebay_config::{ConfigError, DurationValue, Spanned, rate_bounds};
 use forebay_control::ControlConfig;
-use forebay_discipline::Key;
+use forebay_discipline::{BaseAqm, Key};
 use forebay_queue::{codel, pi2};
 use forebay_sim::Capacity;
 use forebay_units::{Bytes, Nanos, Rate};
@@ -497,7 +497,8 @@ impl Check<'_> {
         Err(self.0.error_at(k.span(), format!("{key}.coupling"), what))
     }
 
-    /// Checks the target, CoDel's interval and threshold for L4S, and the set of parameters.
+    /// Checks the target, CoDel's interval and threshold for L4S, the set of parameters, and
+    /// DualPI2's base AQM.
     fn times(&self, table: &QueueTable, queue: Queue, key: &str) -> Result<(), ConfigError> {
         let (ours, has) = (queue.by == Maker::Forebay, |key| queue.kind.bottleneck_has(key));
         let profiles = ours && has(Key::Profile);
@@ -506,8 +507,15 @@ impl Check<'_> {
             let what = "is of this project's pie and dualpi2: remove it";
             return Err(self.0.error_at(profile.span(), format!("{key}.profile"), what));
         }
+        if let (Some(base), false) = (&table.base, ours && has(Key::Base)) {
+            let what = "is of this project's dualpi2: remove it";
+            return Err(self.0.error_at(base.span(), format!("{key}.base"), what));
+        }
+        let red = queue.base == Some(BaseAqm::CurvyRed);
         for (name, given, fits) in [
-            ("target", &table.target, has(Key::Target)),
+            ("target", &table.target, has(Key::Target) && !red),
+            ("range", &table.range, red),
+            ("min_threshold", &table.min_threshold, red),
             ("interval", &table.interval, has(Key::Interval)),
             ("l4s_threshold", &table.l4s_threshold, has(Key::L4sThreshold) && ours),
             ("l4s_burst", &table.l4s_burst, has(Key::L4sBurst) && ours),

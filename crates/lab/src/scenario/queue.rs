@@ -3,7 +3,7 @@ use std::fmt;
 use forebay_config::{DurationValue, Limit, RateValue, Spanned};
 use forebay_control::{ControllerKind, Detection};
 use forebay_discipline::{
-    Burst, Discipline, EcnUse, Key, LimitOnPath, Profile, QueueSpec, Settings,
+    BaseAqm, Burst, Discipline, EcnUse, Key, LimitOnPath, Profile, QueueSpec, Settings,
 };
 use forebay_units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
@@ -34,6 +34,15 @@ pub struct Queue {
     /// ECT(1) packets that waited longer are marked, in CoDel's queues.
     #[serde(default)]
     pub l4s_threshold: Option<Nanos>,
+    /// DualPI2's base AQM; its own if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<BaseAqm>,
+    /// The range of Curvy RED, likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub range: Option<Nanos>,
+    /// The delay up to which Curvy RED signals nothing, likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_threshold: Option<Nanos>,
     /// DualPI2's coupling factor k; its own if there is none.
     #[serde(default)]
     pub coupling: Option<f64>,
@@ -54,6 +63,9 @@ impl Queue {
             interval: None,
             profile: Profile::default(),
             l4s_threshold: None,
+            base: None,
+            range: None,
+            min_threshold: None,
             coupling: None,
             l4s_burst: None,
         }
@@ -102,6 +114,9 @@ impl Queue {
             ecn: matches!(kind.ecn(), EcnUse::Optional { .. }).then_some(self.ecn),
             profile: kind.bottleneck_has(Key::Profile).then_some(self.profile),
             l4s_threshold: self.l4s_threshold,
+            base: self.base,
+            range: self.range,
+            min_threshold: self.min_threshold,
             coupling: self.coupling,
             l4s_burst: self.l4s_burst.map(|time| Burst { time, rate: Some(path.rate) }),
             ..Settings::default()
@@ -135,6 +150,15 @@ impl fmt::Display for Queue {
         }
         if let Some(threshold) = self.l4s_threshold {
             write!(f, " l4s above {} ms", threshold.as_millis_f64())?;
+        }
+        if let Some(base) = self.base {
+            write!(f, " with {base}")?;
+        }
+        if let Some(range) = self.range {
+            write!(f, " range {} ms", range.as_millis_f64())?;
+        }
+        if let Some(threshold) = self.min_threshold {
+            write!(f, " signals above {} ms", threshold.as_millis_f64())?;
         }
         if let Some(k) = self.coupling {
             write!(f, " k {k}")?;
@@ -173,6 +197,9 @@ pub(super) struct QueueTable {
     pub(super) interval: Option<Spanned<DurationValue>>,
     pub(super) profile: Option<Spanned<Profile>>,
     pub(super) l4s_threshold: Option<Spanned<DurationValue>>,
+    pub(super) base: Option<Spanned<BaseAqm>>,
+    pub(super) range: Option<Spanned<DurationValue>>,
+    pub(super) min_threshold: Option<Spanned<DurationValue>>,
     pub(super) coupling: Option<Spanned<f64>>,
     pub(super) l4s_burst: Option<Spanned<DurationValue>>,
 }
@@ -189,6 +216,9 @@ impl QueueTable {
             interval: time(&self.interval),
             profile: self.profile.as_ref().map(|p| *p.get_ref()).unwrap_or_default(),
             l4s_threshold: time(&self.l4s_threshold),
+            base: self.base.as_ref().map(|base| *base.get_ref()),
+            range: time(&self.range),
+            min_threshold: time(&self.min_threshold),
             coupling: self.coupling.as_ref().map(|k| *k.get_ref()),
             l4s_burst: time(&self.l4s_burst),
             ..plain

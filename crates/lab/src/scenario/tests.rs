@@ -357,6 +357,21 @@ fn invalid_mixes_round_trips_and_ecn_fields_are_refused() {
         ),
         (
             "profile = \"paper\"",
+            "base = \"curvy_red\", target = \"9 ms\"",
+            "6: path.queue.target: is not of this kind of queue",
+        ),
+        (
+            "profile = \"paper\"",
+            "range = \"90 ms\"",
+            "6: path.queue.range: is not of this kind of queue",
+        ),
+        (
+            "kind = \"fq_codel\", l4s_threshold = \"1 ms\"",
+            "kind = \"fq_codel\", base = \"curvy_red\"",
+            "30: arm.queue.base: is of this project's dualpi2",
+        ),
+        (
+            "profile = \"paper\"",
             "coupling = 0.9",
             "6: path.queue.coupling: is of this project's dualpi2, from 1 to 1000",
         ),

@@ -2,6 +2,8 @@
 
 use forebay_units::Nanos;
 
+use super::base::Control;
+use super::scheduler::QueueKind;
 use super::{DualPi2, Input, Saturation};
 use crate::Packet;
 use crate::coupled::Signals;
@@ -18,15 +20,31 @@ impl<P: Packet> DualPi2<P> {
     #[cold]
     fn update(&mut self, now: Nanos) {
         while let Some(at) = self.control.take(now) {
-            let low_latency = self.low_latency.queue.head_sojourn(at);
-            let classic = self.classic.queue.head_sojourn(at);
-            let alone = self.classic.queue.front().is_none();
-            self.control.update(match self.config.input {
-                Input::Greatest => classic.max(low_latency),
-                Input::ClassicFirst if alone => low_latency,
-                Input::ClassicFirst => classic,
-            });
+            self.control.update(self.delay(at));
             self.overload.observe(at, self.is_saturated());
+        }
+    }
+
+    /// Updates a base AQM that averages the delays of departing packets, for the packet at the head
+    /// of `queue`.
+    #[inline]
+    pub(super) fn observe_departure(&mut self, now: Nanos, queue: QueueKind) {
+        let counts = queue == QueueKind::Classic || self.classic.queue.front().is_none();
+        if counts && matches!(self.control, Control::CurvyRed(_)) {
+            self.control.update(self.delay(now));
+            self.overload.observe(now, self.is_saturated());
+        }
+    }
+
+    /// Returns the queue delay that the base AQM controls.
+    fn delay(&self, at: Nanos) -> Nanos {
+        let low_latency = self.low_latency.queue.head_sojourn(at);
+        let classic = self.classic.queue.head_sojourn(at);
+        let alone = self.classic.queue.front().is_none();
+        match self.config.input {
+            Input::Greatest => classic.max(low_latency),
+            Input::ClassicFirst if alone => low_latency,
+            Input::ClassicFirst => classic,
         }
     }
 

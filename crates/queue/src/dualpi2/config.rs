@@ -2,6 +2,7 @@
 
 use forebay_units::{Bytes, Nanos, Rate};
 
+use super::base::Base;
 use super::bursts::BurstLimit;
 use super::native::Ramp;
 use super::scheduler::Schedule;
@@ -10,7 +11,7 @@ use crate::flow_hash::DEFAULT_SEED;
 use crate::pi2::Params;
 use crate::{ConfigError, Limit, Marking};
 
-/// The queue delay that the controller holds at its target.
+/// The queue delay that the base AQM controls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Input {
     /// The greater delay of the two queues, so that unresponsive L4S traffic is controlled as well
@@ -36,9 +37,9 @@ pub struct Config {
     pub limit: u32,
     /// The limit in bytes of both queues together, if any; see [`Config::for_link`].
     pub bytes: Option<Bytes>,
-    /// The controller's parameters.
-    pub params: Params,
-    /// The queue delay that the controller holds at its target.
+    /// The AQM that computes the base probability, with its parameters.
+    pub base: Base,
+    /// The queue delay that the base AQM controls.
     pub input: Input,
     /// The coupling factor k: the ratio of the L4S marking probability to the square root of the
     /// classic drop probability (RFC 9332 section 2.5.1).
@@ -87,7 +88,7 @@ impl Config {
         Self {
             limit: 10_000,
             bytes: None,
-            params: Params::default(),
+            base: Base::Pi2(Params::default()),
             input: Input::Greatest,
             coupling: 2.0,
             max_classic: None,
@@ -115,12 +116,12 @@ impl Config {
     pub fn paper() -> Self {
         Self {
             limit: 40_000,
-            params: Params {
+            base: Base::Pi2(Params {
                 target: Nanos::from_millis(15),
                 tupdate: Nanos::from_millis(16),
                 alpha: 5.0 / 16.0,
                 beta: 50.0 / 16.0,
-            },
+            }),
             input: Input::ClassicFirst,
             native: Ramp { threshold: Nanos::from_millis(1), range: Nanos::ZERO, min_packets: 2 },
             marking: Marking::Random,
@@ -134,12 +135,12 @@ impl Config {
     #[must_use]
     pub fn linux() -> Self {
         Self {
-            params: Params {
+            base: Base::Pi2(Params {
                 target: Nanos::from_millis(15),
                 tupdate: Nanos::from_millis(16),
                 alpha: 41.0 / 256.0,
                 beta: 819.0 / 256.0,
-            },
+            }),
             native: Ramp { threshold: Nanos::from_millis(1), range: Nanos::ZERO, min_packets: 0 },
             marking: Marking::Random,
             schedule: Schedule::RoundRobin { low_latency: 9, classic: 1 },
@@ -162,7 +163,7 @@ impl Config {
         }
         within("overload_hold", self.overload_hold.0, 0, Params::MAX_TIME.0)?;
         self.bursts.as_ref().map_or(Ok(()), BurstLimit::check)?;
-        self.params.check()?;
+        self.base.check()?;
         self.native.check()?;
         self.schedule.check()
     }

@@ -8,6 +8,9 @@
 //! priority. Once L4S marking saturates at 100 %, the classic drop probability applies to all
 //! packets.
 //!
+//! [`Base`] has the AQM that computes p': PI2's controller, or Curvy RED (RFC 9332 appendix B). All
+//! that follows from p' is the same with both.
+//!
 //! There are two profiles, and every parameter can be set:
 //!
 //! | | [`Config::rfc9332`] (RFC 9332 appendix A) | [`Config::paper`] (De Schepper et al., 2017, Table 1) |
@@ -49,8 +52,10 @@
 //! again and again, whatever their ECN field.
 
 mod aqm;
+mod base;
 mod bursts;
 mod config;
+mod curvy_red;
 mod histogram;
 mod native;
 mod overload;
@@ -59,19 +64,22 @@ mod stats;
 
 use forebay_units::{Bytes, Nanos};
 
+pub use self::base::Base;
 pub use self::bursts::BurstLimit;
 pub use self::config::{Config, Input, Saturation};
+pub use self::curvy_red::CurvyRed;
 pub use self::native::Ramp;
 pub use self::overload::{Episode, Overload};
 pub use self::scheduler::Schedule;
 pub use self::stats::{ByEcn, Counters, Delays, Interval, QueueInterval};
 
+use self::base::Control;
 use self::bursts::Bursts;
 use self::overload::Monitor;
 use self::scheduler::{QueueKind, Scheduler};
 use self::stats::Stats;
 use crate::coupled::{Coins, Verdict};
-use crate::pi2::{Control, check_coupling};
+use crate::pi2::check_coupling;
 use crate::ring::Ring;
 use crate::{Backlog, ConfigError, DropReason, DropSink, Ecn, Limit, Packet, Qdisc, Room};
 
@@ -117,6 +125,8 @@ impl<P: Packet> DualPi2<P> {
     ///   overload and bursts),
     /// - the rate or the largest burst of a [`BurstLimit`] is zero,
     /// - a gain is negative or above [`crate::pi2::Params::MAX_GAIN`],
+    /// - the weight of [`CurvyRed`] is below [`CurvyRed::MIN_WEIGHT`] or above one, or its range is
+    ///   zero,
     /// - the coupling factor is below 1 or above 1000,
     /// - the classic maximum is not a probability, or
     /// - a weight is zero or above 1000.
@@ -129,7 +139,7 @@ impl<P: Packet> DualPi2<P> {
         };
         Ok(Self {
             max_classic,
-            control: Control::new(config.params, most),
+            control: Control::new(config.base, most),
             scheduler: Scheduler::new(config.schedule, config.mtu),
             overload: Monitor::new(config.overload_hold),
             bursts: config.bursts.map(|limit| Bursts::new(limit, config.seed)),
@@ -256,6 +266,7 @@ impl<P: Packet> Qdisc<P> for DualPi2<P> {
         self.advance(now);
         loop {
             let (kind, contended) = self.next_lane()?;
+            self.observe_departure(now, kind);
             let exempt = self.backlog().bytes.0 < 2 * self.config.mtu.0;
             let signals = match kind {
                 QueueKind::LowLatency => self.low_latency_signals(now, exempt),

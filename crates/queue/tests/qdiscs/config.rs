@@ -1,5 +1,6 @@
 //! Invalid configurations are refused with a message that says what to do.
 
+use forebay_queue::dualpi2::CurvyRed;
 use forebay_queue::{
     Codel, ConfigError, Drr, DualPi2, Fifo, FqCodel, Limit, Pi2, Pie, Sfq, StrictPriority, codel,
     drr, dualpi2, fifo, fq_codel, pi2, pie, sfq,
@@ -101,7 +102,8 @@ fn pi2_refuses_gains_and_couplings_out_of_range() {
     ] {
         let config = pi2::Config { params, ..pi2::Config::default() };
         assert_eq!(refused(Pi2::<Pkt>::new(config)), setting);
-        let config = dualpi2::Config { params, ..dualpi2::Config::default() };
+        let base = dualpi2::Base::Pi2(params);
+        let config = dualpi2::Config { base, ..dualpi2::Config::default() };
         assert_eq!(refused(DualPi2::<Pkt>::new(config)), setting);
     }
     for (coupling, max_classic, setting) in [
@@ -130,6 +132,8 @@ fn dualpi2_refuses_limits_and_weights_out_of_range() {
         native: dualpi2::Ramp { threshold, range, min_packets: 2 },
         ..default()
     };
+    let none = CurvyRed::default();
+    let red = |params| dualpi2::Config { base: dualpi2::Base::CurvyRed(params), ..default() };
     for (config, setting) in [
         (dualpi2::Config { limit: 0, ..default() }, "limit"),
         (dualpi2::Config { mtu: Bytes::ZERO, ..default() }, "mtu"),
@@ -143,6 +147,11 @@ fn dualpi2_refuses_limits_and_weights_out_of_range() {
         (native(Nanos::ZERO, Nanos::ZERO), "accepted"),
         (dualpi2::Config { overload_hold: Nanos::MAX, ..default() }, "overload_hold"),
         (weights(1, 1), "accepted"),
+        (red(CurvyRed { weight: 0.0, ..none }), "weight"),
+        (red(CurvyRed { weight: f64::NAN, ..none }), "weight"),
+        (red(CurvyRed { min_threshold: Nanos::MAX, ..none }), "min_threshold"),
+        (red(CurvyRed { range: Nanos::ZERO, ..none }), "range"),
+        (red(CurvyRed { weight: 1.0, range: Nanos(1), ..none }), "accepted"),
     ] {
         assert_eq!(refused(DualPi2::<Pkt>::new(config)), setting);
     }

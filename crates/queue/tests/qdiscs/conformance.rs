@@ -94,7 +94,17 @@ fn pi2(limit: Limit) -> Boxed {
 }
 
 fn dualpi2(config: dualpi2::Config) -> Boxed {
-    Box::new(DualPi2::new(dualpi2::Config { limit: 40, params: quick(), ..config }).unwrap())
+    let base = dualpi2::Base::Pi2(quick());
+    Box::new(DualPi2::new(dualpi2::Config { limit: 40, base, ..config }).unwrap())
+}
+
+/// Returns a dual queue with Curvy RED whose range is short enough for drops and overload.
+fn curvy_red() -> Boxed {
+    let range = Nanos::from_millis(2);
+    let base = dualpi2::CurvyRed { weight: 0.25, range, ..dualpi2::CurvyRed::default() };
+    let base = dualpi2::Base::CurvyRed(base);
+    let config = dualpi2::Config::rfc9332();
+    Box::new(DualPi2::new(dualpi2::Config { limit: 40, base, ..config }).unwrap())
 }
 
 fn scalable(packet: &Pkt) -> bool {
@@ -170,6 +180,8 @@ conforms! {
         dualpi2(dualpi2::Config::rfc9332());
     dualpi2_paper: Rules { packets: 40, aqm: PI2, empties: true, lane: scalable, ..RULES } =>
         dualpi2(dualpi2::Config::paper());
+    dualpi2_curvy_red: Rules { packets: 40, aqm: PI2, empties: true, lane: scalable, ..RULES } =>
+        curvy_red();
     dualpi2_by_class:
         Rules { packets: 40, aqm: PI2, empties: true, lane: low_latency_by_class, ..RULES } =>
         dualpi2(dualpi2::Config {

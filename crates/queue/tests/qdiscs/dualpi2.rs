@@ -1,4 +1,4 @@
-use forebay_queue::dualpi2::{BurstLimit, Config, Input, Ramp, Saturation, Schedule};
+use forebay_queue::dualpi2::{Base, BurstLimit, Config, CurvyRed, Input, Ramp, Saturation, Schedule};
 use forebay_queue::{DropReason, DualPi2, Ecn, Marking, Qdisc, pi2};
 use forebay_units::{Bytes, Nanos, Rate};
 
@@ -16,7 +16,7 @@ fn packet(id: u64, ecn: Ecn) -> Pkt {
 /// update with a gain of ten times `base`, at a delay 100 ms above target.
 fn primed(base: f64, config: Config) -> DualPi2<Pkt> {
     let params = pi2::Params { target: MS * 15, tupdate: SECOND, alpha: 10.0 * base, beta: 0.0 };
-    let mut q = DualPi2::new(Config { params, ..config }).unwrap();
+    let mut q = DualPi2::new(Config { base: Base::Pi2(params), ..config }).unwrap();
     // Starts the clock.
     assert_eq!(dequeue(&mut q, Nanos::ZERO).0, None);
     enqueue(&mut q, MS * 885, packet(0, Ecn::NotEct));
@@ -151,6 +151,81 @@ fn delay_on_saturation_caps_the_probability() {
     }
     assert!((q.probability() - 0.5).abs() < 1e-12);
     assert_eq!(q.overload().episodes, 1, "the overload is recorded");
+}
+
+fn red(params: CurvyRed) -> Config {
+    Config { base: Base::CurvyRed(params), ..Config::rfc9332() }
+}
+
+/// The sojourn times at the departures are 32, 33, 34 ms and so on. The average and the base
+/// probability are those of RFC 9332 Figure 10, computed here by its lines 9a and 10a.
+#[test]
+fn curvy_red_averages_the_delays_of_departing_classic_packets() {
+    let mut q = DualPi2::new(red(CurvyRed::default())).unwrap();
+    for id in 0..40 {
+        enqueue(&mut q, Nanos::ZERO, packet(id, Ecn::NotEct));
+    }
+    let mut average = 0.0;
+    for ms in 32..64_u64 {
+        assert!(dequeue(&mut q, MS * ms).0.is_some());
+        average = 0.03125 * (ms as f64 / 1000.0) + 0.96875 * average;
+        let base = q.probability();
+        assert!((base - average / 0.5).abs() < 1e-12, "{ms} ms: {base}");
+    }
+    // (1 - (31/32)^32) of the delay, or 63.8 %, of about 48 ms.
+    assert!((0.058..0.066).contains(&q.probability()));
+}
+
+/// With a weight of one the average is the delay of the departing packet. At 100 ms p' is 0.2, as
+/// in the test of every codepoint above.
+#[test]
+fn curvy_red_gives_every_codepoint_its_probability() {
+    for (ecn, marked, dropped) in [
+        (Ecn::Ect1, 400, 0),
+        (Ecn::Ce, 0, 0),
+        (Ecn::Ect0, 40, 0),
+        (Ecn::NotEct, 0, 40),
+    ] {
+        // L4S packets wait for nothing: the C queue's delay drives their marks.
+        let classes = Config { low_latency_class: None, classic_class: Some(2), ..by_class() };
+        let base = Base::CurvyRed(CurvyRed { weight: 1.0, ..CurvyRed::default() });
+        let mut q = DualPi2::new(Config { base, ..classes }).unwrap();
+        for id in 0..1000 {
+            enqueue(&mut q, Nanos::ZERO, Pkt { class: 2, ..packet(id, ecn) });
+        }
+        let (mut marks, mut drops) = (0, 0);
+        loop {
+            let (sent, dropped) = dequeue(&mut q, MS * 100);
+            drops += dropped.len();
+            let Some(sent) = sent else { break };
+            marks += usize::from(ecn != Ecn::Ce && sent.ecn == Ecn::Ce);
+        }
+        assert!((q.probability() - 0.2).abs() < 1e-12);
+        assert!(near(marks, marked) && near(drops, dropped), "{ecn:?}: {marks} {drops}");
+    }
+}
+
+/// Without classic packets, the average follows the L queue's delay, and the marks that the last
+/// classic packets caused end.
+#[test]
+fn curvy_red_forgets_classic_traffic_that_has_ended() {
+    let mut q = DualPi2::new(red(CurvyRed::default())).unwrap();
+    for id in 0..300 {
+        enqueue(&mut q, Nanos::ZERO, packet(id, Ecn::NotEct));
+    }
+    while dequeue(&mut q, MS * 50).0.is_some() {}
+    assert!(q.probability() > 0.09);
+    let mut marks = 0;
+    for ms in 51..551 {
+        for id in 0..3 {
+            enqueue(&mut q, MS * ms, packet(id, Ecn::Ect1));
+        }
+        for _ in 0..3 {
+            marks += usize::from(dequeue(&mut q, MS * ms).0.unwrap().ecn == Ecn::Ce);
+        }
+    }
+    assert!(q.probability() < 1e-9, "{}", q.probability());
+    assert!((2..12).contains(&marks), "only at the beginning: {marks}");
 }
 
 /// Returns for each of `n` packets whether it comes from the L queue, while both have packets.
@@ -372,5 +447,42 @@ fn senders_share_what_unresponsive_traffic_leaves() {
         let link = Rate::from_mbps(100).bytes_in(SECOND * 40).0 / 1514;
         let used = (total(1, 3) + total(2, 4) + measured[0].delivered) as f64 / link as f64;
         assert!(used > 0.98, "{used}");
+    }
+}
+
+/// With Curvy RED the classic queue is shorter where the windows are larger, the L queue stays
+/// nearly empty, and both kinds of senders share the link.
+#[test]
+fn curvy_red_lets_the_delay_follow_the_load() {
+    let (reno, l4s) = ((Kind::Reno, Ecn::NotEct), (Kind::Scalable, Ecn::Ect1));
+    let mut delays = Vec::new();
+    for pairs in [1, 3, 8] {
+        let senders = [reno, l4s].repeat(pairs);
+        let (classic, scalable, mut plant) = plant(red(CurvyRed::default()), 40, &senders);
+        let interval = plant.qdisc.end_interval(plant.now);
+        delays.push(classic.delay_ms());
+        let l = interval.low_latency.delays;
+        assert!(l.mean < MS && l.p99 < MS * 3, "{l:?} of {pairs} pairs");
+        let share = scalable.delivered as f64 / classic.delivered as f64;
+        assert!((0.5..2.5).contains(&share), "{share} of {pairs} pairs");
+        assert_eq!(scalable.lost, 0);
+    }
+    assert!(delays.windows(2).all(|pair| pair[0] < pair[1]), "{delays:?}");
+}
+
+/// Overload is limited as with PI2: 28.6 % of 140 Mbit/s are dropped on a link of 100. Drops of
+/// p'^2 = 0.286 need p' = 0.535, which is a delay of 267 ms; without a limit in bytes there is room
+/// for it.
+#[test]
+fn curvy_red_drops_unresponsive_overload() {
+    let constant = Kind::Constant(Rate::from_mbps(140));
+    for ecn in [Ecn::Ect1, Ecn::Ect0, Ecn::NotEct] {
+        let (classic, l4s, plant) = plant(red(CurvyRed::default()), 100, &[(constant, ecn)]);
+        let it = total(&[classic, l4s]);
+        let lost = it.lost as f64 / (it.lost + it.delivered) as f64;
+        assert!((0.28..0.295).contains(&lost), "{lost} of {ecn:?}");
+        assert!((255.0..280.0).contains(&it.delay_ms()), "{} ms of {ecn:?}", it.delay_ms());
+        let episode = plant.qdisc.overload().current.unwrap();
+        assert!(episode.duration > SECOND * 40, "{episode:?}");
     }
 }

@@ -1,5 +1,7 @@
 //! The back end's configuration: a TOML file that is checked as a whole before anything changes.
 
+mod policy;
+
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
@@ -7,10 +9,12 @@ use forebay_config::{
     ConfigError, Configuration, DurationValue, Limit as LimitValue, RateValue, Source, Spanned,
 };
 use forebay_dataplane::{Method, Netdev};
+use forebay_discipline::Settings;
 use forebay_queue::Limit;
 use forebay_units::{Bytes, Nanos, Rate};
 use serde::Deserialize;
 
+use self::policy::PolicyValue;
 use crate::egress::Outside;
 
 /// Maximum number of virtual machines.
@@ -26,6 +30,8 @@ const BURST: Nanos = Nanos::from_millis(1);
 const MIN_IN_BUFFER: u64 = 16;
 /// Length in bytes of a full Ethernet frame.
 const FULL_FRAME: u64 = 1514;
+/// Length in bytes of the longest packet, a super-packet, that each queue must have room for twice.
+const LONGEST: u64 = 65_550;
 
 /// What happens when the scheduled buffer is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -39,8 +45,7 @@ pub enum Mode {
 }
 
 /// Order in which packets leave the scheduled buffer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Schedule {
     /// One queue for all virtual machines.
     #[default]
@@ -49,6 +54,9 @@ pub enum Schedule {
     Fair,
     /// One queue for each virtual machine; the first of the file is always served first.
     Strict,
+    /// One L queue and one C queue for all virtual machines (RFC 9332), with the settings of the
+    /// discipline, limit included.
+    DualPi2(Settings),
 }
 
 /// Settings of the scheduled buffer.
@@ -108,8 +116,7 @@ pub struct File {
 struct VhostTable {
     #[serde(default)]
     mode: Mode,
-    #[serde(default)]
-    policy: Schedule,
+    policy: Option<Spanned<PolicyValue>>,
     rate: Option<Spanned<RateValue>>,
     burst: Option<Spanned<DurationValue>>,
     limit: Option<Spanned<LimitValue>>,
@@ -146,18 +153,18 @@ impl Configuration for VhostConfig {
         let scheduler = scheduler(source, &table)?;
         let vms = vms(source, scheduler.schedule, file.vm)?;
         let own = match scheduler.schedule {
-            Schedule::Fifo => 1,
+            Schedule::Fifo | Schedule::DualPi2(_) => 1,
             Schedule::Fair | Schedule::Strict => vms.len() as u32,
         };
         if let Some(limit) = &table.limit
             && (scheduler.limit.packets < 2 * own
-                || scheduler.limit.bytes.is_some_and(|b| b.0 < 2 * 65_550 * u64::from(own)))
+                || scheduler.limit.bytes.is_some_and(|b| b.0 < 2 * LONGEST * u64::from(own)))
         {
             let message = "is too small: each queue needs room for two packets, of up to 65550 B";
             return Err(source.error_at(limit.span(), "vhost.limit", message));
         }
         // This comes last, because it asks the machine.
-        let outside = outside(source, &span, &table)?;
+        let outside = outside(source, &span, &table, scheduler.schedule)?;
         Ok(Self { outside, scheduler, vms })
     }
 }
@@ -191,6 +198,7 @@ fn scheduler(source: &Source, table: &VhostTable) -> Result<SchedulerConfig, Con
             }
         }
     };
+    let schedule = policy::check(source, table, rate)?;
     let burst = burst.map_or(BURST, |b| b.get_ref().0);
     let in_buffer = match &table.in_buffer {
         Some(given) if *given.get_ref() == 0 || table.mode == Mode::Drop => {
@@ -200,7 +208,7 @@ fn scheduler(source: &Source, table: &VhostTable) -> Result<SchedulerConfig, Con
         Some(given) => *given.get_ref(),
         None => in_buffer(rate, burst),
     };
-    Ok(SchedulerConfig { mode: table.mode, schedule: table.policy, rate, burst, limit, in_buffer })
+    Ok(SchedulerConfig { mode: table.mode, schedule, rate, burst, limit, in_buffer })
 }
 
 /// Default of `in_buffer`: as many packets as may leave at once, which must be in the buffer to
@@ -229,6 +237,7 @@ fn outside(
     source: &Source,
     span: &std::ops::Range<usize>,
     table: &VhostTable,
+    schedule: Schedule,
 ) -> Result<Outside, ConfigError> {
     match (&table.interface, &table.tap) {
         (None, None) => {
@@ -249,7 +258,10 @@ fn outside(
                 let message = "is not an interface name: use 1 to 15 letters and digits";
                 return Err(source.error_at(tap.span(), "vhost.tap", message));
             }
-            let super_packets = table.super_packets.as_ref().is_none_or(|s| *s.get_ref());
+            // A super-packet is marked as a whole, so DualPI2 splits them before it decides, as
+            // Linux's does.
+            let whole = !matches!(schedule, Schedule::DualPi2(_));
+            let super_packets = table.super_packets.as_ref().map_or(whole, |s| *s.get_ref());
             Ok(Outside::Tap { name: name.clone(), super_packets })
         }
         (Some(interface), None) => {
@@ -307,7 +319,8 @@ fn vms(
             }
         }
         let own = rate(source, "vm.rate", &table.rate)?;
-        if let Some(rate) = table.rate.as_ref().filter(|_| schedule == Schedule::Fifo) {
+        let shared = matches!(schedule, Schedule::Fifo | Schedule::DualPi2(_));
+        if let Some(rate) = table.rate.as_ref().filter(|_| shared) {
             let message = "a single queue has one rate: set policy = \"fair\" or \"strict\"";
             return Err(source.error_at(rate.span(), "vm.rate", message));
         }

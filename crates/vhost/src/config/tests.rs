@@ -116,3 +116,87 @@ fn limits_in_time_are_bytes_at_the_rate() {
     let without = GOOD.replace("rate = \"1 Gbit/s\"\n", "").replace("1000 packets", "20 ms");
     assert!(parse_one(&without).unwrap_err().contains("a time goes with `rate`"));
 }
+
+const DUALPI2: &str = r#"[vhost]
+policy = "dualpi2"
+mode = "drop"
+rate = "100 Mbit/s"
+tap = "fb-tap"
+[[vm]]
+name = "web"
+socket = "/run/web.sock"
+"#;
+
+fn settings(text: &str) -> Settings {
+    match parse_one(text).unwrap().scheduler.schedule {
+        Schedule::DualPi2(settings) => settings,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn dualpi2_has_its_own_limit_and_splits_super_packets() {
+    let bytes = |n| Some(LimitValue::Bytes(Bytes(n)));
+    // 250 ms at 100 Mbit/s, and at a low rate two of the longest packets.
+    assert_eq!(settings(DUALPI2).limit, bytes(3_125_000));
+    assert_eq!(settings(&DUALPI2.replace("100 Mbit/s", "1 Mbit/s")).limit, bytes(131_100));
+    let given = DUALPI2.replace("[[vm]]", "limit = \"50 ms\"\n[[vm]]");
+    assert_eq!(settings(&given).limit, bytes(625_000));
+    let without = DUALPI2.replace("rate = \"100 Mbit/s\"\n", "");
+    assert_eq!(settings(&without).limit, Some(LimitValue::Packets(1000)));
+    let table = "{ kind = \"dualpi2\", target = \"5 ms\", coupling = 1.5, l4s_burst = \"2 ms\" }";
+    let given = settings(&DUALPI2.replace("\"dualpi2\"", table));
+    assert_eq!((given.target, given.coupling), (Some(Nanos::from_millis(5)), Some(1.5)));
+    let rate = given.l4s_burst.and_then(|burst| burst.rate);
+    assert_eq!(rate, Some(Rate::from_mbps(100)));
+    let whole = |text: &str| match parse_one(text).unwrap().outside {
+        Outside::Tap { super_packets, .. } => super_packets,
+        Outside::Port { .. } => panic!("a port"),
+    };
+    assert!(!whole(DUALPI2) && whole(&DUALPI2.replace("dualpi2", "fifo")));
+    assert!(whole(&DUALPI2.replace("[[vm]]", "super_packets = true\n[[vm]]")));
+}
+
+/// Twice the target of 15 ms are 375 000 bytes at 100 Mbit/s, or 248 full frames.
+#[test]
+fn with_zd_the_buffer_holds_the_queue_that_dualpi2_controls() {
+    let zd = DUALPI2.replace("\"drop\"", "\"zd\"");
+    let own = |n: u32| zd.replace("[[vm]]", &format!("in_buffer = {n}\n[[vm]]"));
+    assert!(parse_one(&own(248)).is_ok());
+    let table = "policy = { kind = \"dualpi2\", ";
+    let cases = [
+        (zd.clone(), "set mode = \"drop\", or in_buffer to at least 248, which is 30 ms"),
+        (own(247), "or in_buffer to at least 248"),
+        (own(248).replace("policy = \"dualpi2\"", &format!("{table}target = \"20 ms\" }}")), "331"),
+        (own(300).replace("tap", "limit = \"20 ms\"\ntap"), "or limit to at least 30 ms"),
+        (own(300).replace("rate = \"100 Mbit/s\"\n", ""), "not see them: set mode = \"drop\""),
+        (own(300).replace("100 Mbit/s", "100 Gbit/s"), "not see them: set mode = \"drop\""),
+    ];
+    for (text, expected) in cases {
+        let error = parse_one(&text).unwrap_err();
+        assert!(error.starts_with("v.toml:2: vhost.policy: with mode = \"zd\""), "{error}");
+        assert!(error.contains(expected) && !error.contains('\n'), "{error}\n{expected}");
+    }
+}
+
+#[test]
+fn errors_of_dualpi2_name_line_and_key() {
+    let table = |keys: &str| DUALPI2.replace("\"dualpi2\"", &format!("{{ {keys} }}"));
+    let cases = [
+        (DUALPI2.replace("dualpi2", "dualpi"), "v.toml:2: vhost.policy: unknown variant"),
+        (table("kind = \"sfq\""), "v.toml:2: vhost.policy: a table is of kind \"dualpi2\""),
+        (table("kind = \"dualpi2\", limit = \"9 packets\""), "v.toml:2: vhost.policy: has no"),
+        (table("kind = \"dualpi2\", coupling = 0.5"), "v.toml:2: vhost.policy.coupling: must"),
+        (
+            table("kind = \"dualpi2\", l4s_burst = \"2 ms\"")
+                .replace("rate = \"100 Mbit/s\"\n", ""),
+            "v.toml:2: vhost.policy: l4s_burst goes with vhost.rate",
+        ),
+        (format!("{DUALPI2}weight = 2\n"), "v.toml:9: vm.weight: goes with policy"),
+        (format!("{DUALPI2}rate = \"1 Mbit/s\"\n"), "v.toml:9: vm.rate: a single queue"),
+    ];
+    for (text, expected) in cases {
+        let error = parse_one(&text).unwrap_err();
+        assert!(error.starts_with(expected) && !error.contains('\n'), "{error}\n{expected}");
+    }
+}

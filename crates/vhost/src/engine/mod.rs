@@ -11,7 +11,7 @@ mod vm;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
-use forebay_queue::Packet as _;
+use forebay_queue::{DropReason, Packet as _};
 use forebay_system::clock;
 use forebay_system::signals::Signals;
 use forebay_system::wait::{Waiter, precise_timers};
@@ -199,9 +199,7 @@ impl Engine {
     fn send_due(&mut self, now: Nanos) -> bool {
         let mut left = 0;
         while left < BATCH {
-            let Some(packet) = self.held.take().or_else(|| self.scheduler.dequeue(now)) else {
-                break;
-            };
+            let Some(packet) = self.held.take().or_else(|| self.dequeue(now)) else { break };
             if let Err(packet) = self.send(packet) {
                 self.held = Some(packet);
                 break;
@@ -215,6 +213,15 @@ impl Engine {
             vm.ready = true;
         }
         left == BATCH
+    }
+
+    /// Removes the next packet from the scheduled buffer, and counts those that its AQM drops.
+    fn dequeue(&mut self, now: Nanos) -> Option<Packet> {
+        let Self { scheduler, vms, buffers, .. } = self;
+        scheduler.dequeue(now, &mut |packet: Packet, _: DropReason| {
+            vms[usize::from(packet.vm)].counts.dropped.aqm += 1;
+            buffers.give(packet.bytes);
+        })
     }
 
     /// Sends a packet to its destination; returns it if there is no room.
@@ -245,6 +252,7 @@ impl Engine {
             let counts = &mut self.vms[usize::from(own)].counts;
             counts.sent += 1;
             counts.sent_bytes += packet.len().0;
+            counts.marked += u64::from(packet.is_marked());
         }
         self.buffers.give(packet.bytes);
         Ok(())

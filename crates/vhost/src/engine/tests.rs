@@ -88,7 +88,7 @@ impl World {
             limit: Limit::packets(limit),
             in_buffer: u16::MAX,
         };
-        let scheduler = Scheduler::new(&config, &vms).unwrap();
+        let scheduler = Scheduler::new(&config, &vms, 1).unwrap();
         let wire = Rc::new(Wire::default());
         let (_, commands) = crate::session::channel().unwrap();
         let (memory, places) = memory(SIZE, 2 * vms.len() as u64);
@@ -427,6 +427,39 @@ fn super_packet(payload: &[u8]) -> Vec<u8> {
     frame.extend([0x30, 0x39, 0, 80, 0, 0, 0, 1, 0, 0, 0, 1, 0x50, 0x18, 1, 0, 0, 0, 0, 0]);
     frame.extend(payload);
     frame
+}
+
+/// Of a guest that sends more than the rate, DualPI2 marks L4S packets and drops others, and both
+/// are counted.
+#[test]
+fn marks_and_drops_of_the_aqm_are_counted() {
+    let schedule = Schedule::DualPi2(forebay_discipline::Settings::default());
+    let mut world = World::new(Mode::Drop, schedule, 1000, 2, true);
+    world.wire.room.set(usize::MAX);
+    // 12 000 bytes each millisecond of each guest: twice the rate of 100 Mbit/s in all.
+    for _ in 0..500 {
+        for (vm, ecn) in [(0, 0), (1, 1)] {
+            for _ in 0..8 {
+                let mut frame = super_packet(&[7; 1446]);
+                frame[11] = vm as u8;
+                frame[15] = ecn;
+                world.send_frame(vm, [0; HEADER], &frame);
+            }
+        }
+        world.now += Nanos::from_millis(1);
+        world.turn();
+    }
+    world.settle();
+    let out = world.wire.out.borrow();
+    for vm in 0..2 {
+        let counts = world.counts(vm);
+        let left = || out.iter().filter(|f| usize::from(f[11]) == vm);
+        assert_eq!(counts.sent, left().count() as u64);
+        assert_eq!(counts.marked, left().filter(|f| f[15] & 3 == 3).count() as u64);
+        assert_eq!(counts.taken, counts.sent + counts.dropped.aqm + counts.dropped.queue);
+        assert!(counts.dropped.aqm > 100, "an overload: {counts:?}");
+        assert_eq!(counts.marked > 100, vm == 1, "{counts:?}");
+    }
 }
 
 #[test]

@@ -165,4 +165,4 @@ fn tcp_headers(frame: &[u8]) -> Option<Headers> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -5,7 +5,7 @@ use super::*;
 
 /// Builds an Ethernet frame of TCP over IPv4 or IPv6 with `payload`. Its TCP checksum field holds
 /// the pseudo-header's sum, as a driver leaves it.
-fn tcp(v6: bool, flags: u8, payload: &[u8]) -> Vec<u8> {
+pub(crate) fn tcp(v6: bool, flags: u8, payload: &[u8]) -> Vec<u8> {
     let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
     let segment = 20 + payload.len();
     let addresses = if v6 {
@@ -41,7 +41,7 @@ fn subtract(sum: u16, less: u16) -> u16 {
     difference - u16::from(borrowed)
 }
 
-fn offload(v6: bool, size: u16) -> Offload {
+pub(crate) fn offload(v6: bool, size: u16) -> Offload {
     let start = if v6 { 54 } else { 34 };
     Offload {
         checksum: Some(Checksum { start, offset: 16 }),
@@ -51,13 +51,13 @@ fn offload(v6: bool, size: u16) -> Offload {
 }
 
 /// Whether the TCP and IPv4 checksums are right: the sums of what they cover are then all ones.
-fn sums_are_right(frame: &[u8], v6: bool) -> bool {
+pub(crate) fn sums_are_right(frame: &[u8], v6: bool) -> bool {
     let (addresses, transport) = if v6 { (22..54, 54) } else { (26..34, 34) };
     let header = v6 || checksum::of(&frame[14..34]) == 0;
     header && checksum::transport(&frame[addresses], TCP, &frame[transport..]) == 0
 }
 
-fn segments(frame: &[u8], offload: Offload) -> Vec<Vec<u8>> {
+pub(crate) fn segments(frame: &[u8], offload: Offload) -> Vec<Vec<u8>> {
     let mut all = Vec::new();
     let mut segmenter = Segmenter::new(frame, offload);
     let mut out = Vec::new();

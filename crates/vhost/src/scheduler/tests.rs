@@ -1,7 +1,11 @@
+use forebay_discipline::Settings;
+use forebay_queue::{Ecn, Packet as Queueable};
 use forebay_units::Rate;
+use proptest::prelude::*;
 
 use super::*;
 use crate::offload::Offload;
+use crate::offload::tests::tcp;
 
 fn vm(name: &str, weight: u32, rate: Option<u64>) -> VmConfig {
     VmConfig {
@@ -25,7 +29,7 @@ fn config(mode: Mode, schedule: Schedule, limit: u32) -> SchedulerConfig {
 }
 
 fn scheduler(mode: Mode, schedule: Schedule, limit: u32, vms: &[VmConfig]) -> Scheduler {
-    Scheduler::new(&config(mode, schedule, limit), vms).unwrap()
+    Scheduler::new(&config(mode, schedule, limit), vms, 1).unwrap()
 }
 
 fn packet(vm: u8, len: usize) -> Packet {
@@ -55,7 +59,7 @@ fn fill(scheduler: &mut Scheduler, vms: u8, len: usize) -> Vec<u64> {
 }
 
 fn drain(scheduler: &mut Scheduler, now: Nanos) -> Vec<u8> {
-    std::iter::from_fn(|| scheduler.dequeue(now).map(|p| p.vm)).collect()
+    std::iter::from_fn(|| scheduler.dequeue(now, &mut none).map(|p| p.vm)).collect()
 }
 
 #[test]
@@ -63,7 +67,7 @@ fn shares_are_by_weight() {
     let vms = [vm("a", 3, None), vm("b", 1, None)];
     let mut fair = scheduler(Mode::Zd, Schedule::Fair, 40, &vms);
     assert_eq!(fill(&mut fair, 2, 1500), [30, 10]);
-    let order: Vec<u8> = (0..16).filter_map(|_| fair.dequeue(Nanos::ZERO).map(|p| p.vm)).collect();
+    let order: Vec<u8> = (0..16).filter_map(|_| fair.dequeue(Nanos::ZERO, &mut none).map(|p| p.vm)).collect();
     let first = order.iter().filter(|vm| **vm == 0).count();
     assert!((11..=13).contains(&first), "{order:?}");
 }
@@ -80,10 +84,10 @@ fn strict_priority_serves_the_first_machine_first() {
 fn in_buffer_limits_each_machine() {
     let vms = [vm("a", 1, None), vm("b", 1, None)];
     let config = SchedulerConfig { in_buffer: 3, ..config(Mode::Zd, Schedule::Fifo, 100) };
-    let mut fifo = Scheduler::new(&config, &vms).unwrap();
+    let mut fifo = Scheduler::new(&config, &vms, 1).unwrap();
     assert_eq!(fill(&mut fifo, 2, 1500), [3, 3]);
     // A departure makes room for its own machine only.
-    assert_eq!(fifo.dequeue(Nanos::ZERO).unwrap().vm, 0);
+    assert_eq!(fifo.dequeue(Nanos::ZERO, &mut none).unwrap().vm, 0);
     assert_eq!(fifo.resume(Nanos::ZERO), Some(0));
     assert_eq!(fifo.resume(Nanos::ZERO), None);
     assert_eq!(fill(&mut fifo, 2, 1500), [1, 0]);
@@ -110,9 +114,9 @@ fn paused_machines_resume_when_there_is_room() {
     let counts = fill(&mut fifo, 2, 100);
     assert_eq!(counts.iter().sum::<u64>(), 16);
     assert_eq!(fifo.resume(Nanos::ZERO), None);
-    assert!(fifo.dequeue(Nanos::ZERO).is_some());
+    assert!(fifo.dequeue(Nanos::ZERO, &mut none).is_some());
     assert_eq!(fifo.resume(Nanos::ZERO), None, "an eighth must be free");
-    assert!(fifo.dequeue(Nanos::ZERO).is_some());
+    assert!(fifo.dequeue(Nanos::ZERO, &mut none).is_some());
     let first = fifo.resume(Nanos::ZERO);
     assert!(first.is_some());
     // It has nothing to send, so the other machine takes the turn.
@@ -133,4 +137,168 @@ fn mode_drop_admits_all_and_drops_at_a_full_queue() {
     }
     assert_eq!((dropped, drop.backlog().packets), (3, 2));
     assert_eq!(drop.resume(Nanos::ZERO), None);
+}
+
+/// A packet as the queue sees it, without a frame.
+#[derive(Debug)]
+struct Abstract {
+    id: u32,
+    ecn: Ecn,
+    len: Bytes,
+    flow: u32,
+}
+
+impl Queueable for Abstract {
+    fn len(&self) -> Bytes {
+        self.len
+    }
+
+    fn flow_hash(&self) -> u32 {
+        self.flow
+    }
+
+    fn ecn(&self) -> Ecn {
+        self.ecn
+    }
+
+    fn set_ce(&mut self) {
+        self.ecn = Ecn::Ce;
+    }
+}
+
+/// Returns the frame `id` of a machine with this ECN field.
+fn ip(v6: bool, ecn: Ecn, id: u32, len: usize) -> Vec<u8> {
+    let mut payload = id.to_be_bytes().to_vec();
+    payload.resize(len, 0);
+    let mut frame = tcp(v6, 0x18, &payload);
+    let bits = match ecn {
+        Ecn::NotEct => 0,
+        Ecn::Ect1 => 1,
+        Ecn::Ect0 => 2,
+        Ecn::Ce => 3,
+    };
+    frame[15] |= if v6 { bits << 4 } else { bits };
+    frame
+}
+
+/// The number of a frame of [`ip`], and whether its ECN field is CE.
+fn read(bytes: &[u8]) -> (u32, bool) {
+    let v6 = bytes[14] >> 4 == 6;
+    let start = if v6 { 74 } else { 54 };
+    let id = u32::from_be_bytes(bytes[start..start + 4].try_into().unwrap());
+    let bits = if v6 { bytes[15] >> 4 } else { bytes[15] };
+    (id, bits & 3 == 3)
+}
+
+fn dualpi2(mode: Mode, rate: Option<Rate>) -> SchedulerConfig {
+    let settings = Settings { limit: Some(forebay_config::Limit::Packets(5000)), ..Settings::default() };
+    SchedulerConfig { rate, ..config(mode, Schedule::DualPi2(settings), 5000) }
+}
+
+/// A burst of packets that arrives after a wait, and how many may leave then.
+#[derive(Clone, Debug)]
+struct Step {
+    wait: Nanos,
+    vm: u8,
+    v6: bool,
+    ecn: Ecn,
+    len: usize,
+    arrivals: u32,
+    departures: u32,
+}
+
+fn bursts() -> impl Strategy<Value = Vec<Step>> {
+    let ecn = prop_oneof![Just(Ecn::NotEct), Just(Ecn::Ect0), Just(Ecn::Ect1), Just(Ecn::Ce)];
+    let numbers = (0..30_000_u64, 0..3_u8, any::<bool>(), 4..1400_usize, 0..60_u32, 0..40_u32);
+    let burst = (ecn, numbers).prop_map(|(ecn, (us, vm, v6, len, arrivals, departures))| Step {
+        wait: Nanos::from_micros(us),
+        vm,
+        v6,
+        ecn,
+        len,
+        arrivals,
+        departures,
+    });
+    prop::collection::vec(burst, 1..120)
+}
+
+proptest! {
+    /// Order, marks and drops of guests' frames are those of the queue itself below the same
+    /// shaper.
+    #[test]
+    fn dualpi2_decides_as_the_queue_itself(
+        bursts in bursts(),
+        zd: bool,
+        mbps in prop_oneof![Just(None), Just(Some(20)), Just(Some(100))],
+        seed: u64,
+    ) {
+        let vms = [vm("a", 1, None), vm("b", 1, None), vm("c", 1, None)];
+        let config = dualpi2(if zd { Mode::Zd } else { Mode::Drop }, mbps.map(Rate::from_mbps));
+        let mut scheduler = Scheduler::new(&config, &vms, seed).unwrap();
+        let Schedule::DualPi2(settings) = config.schedule else { unreachable!() };
+        let queue = Discipline { kind: Kind::DualPi2, settings }.build::<Abstract>(seed).unwrap();
+        let burst = Burst::Time(config.burst);
+        let bucket = token_bucket::Config { rate: config.rate, burst };
+        let mut queue = TokenBucket::new(bucket, queue);
+        let (mut now, mut id) = (Nanos::from_secs(1), 0);
+        for burst in bursts {
+            now += burst.wait;
+            for _ in 0..burst.arrivals {
+                let frame = ip(burst.v6, burst.ecn, id, burst.len);
+                let packet = Packet::new(frame, Offload::default(), burst.vm);
+                let (len, flow) = (packet.len(), packet.flow_hash());
+                let offered = scheduler.offer(now, packet, &mut none);
+                prop_assert!(matches!(offered, Offered::Accepted));
+                let one = Abstract { id, ecn: burst.ecn, len, flow };
+                queue.enqueue(now, one, &mut |_, _: DropReason| panic!("a full queue"));
+                id += 1;
+            }
+            for _ in 0..burst.departures {
+                let (mut dropped, mut expected) = (Vec::new(), Vec::new());
+                let sent = scheduler
+                    .dequeue(now, &mut |p: Packet, why| dropped.push((read(&p.bytes).0, why)));
+                let other = queue.dequeue(now, &mut |p: Abstract, why| expected.push((p.id, why)));
+                prop_assert_eq!(dropped, expected);
+                let sent = sent.map(|p| (read(&p.bytes), p.ecn() == Ecn::Ce));
+                let other = other.map(|p| ((p.id, p.ecn == Ecn::Ce), p.ecn == Ecn::Ce));
+                prop_assert_eq!(sent, other);
+            }
+            prop_assert_eq!(scheduler.backlog(), queue.backlog());
+        }
+    }
+}
+
+/// At 12 Mbit/s a full frame leaves each millisecond. With a classic backlog above the target, L4S
+/// packets leave first and are marked, and some classic packets are dropped.
+#[test]
+fn dualpi2_serves_l4s_first_and_signals_to_both() {
+    let vms = [vm("classic", 1, None), vm("l4s", 1, None)];
+    let config = dualpi2(Mode::Drop, Some(Rate::from_mbps(12)));
+    let mut scheduler = Scheduler::new(&config, &vms, 1).unwrap();
+    let (mut marked, mut dropped, mut left) = (0, 0, [0, 0]);
+    for ms in 0..2000_u64 {
+        let now = Nanos::from_millis(ms);
+        let mut offer = |vm: u8, ecn| {
+            let packet = Packet::new(ip(vm == 1, ecn, 0, 1400), Offload::default(), vm);
+            let offered = scheduler.offer(now, packet, &mut none);
+            assert!(matches!(offered, Offered::Accepted));
+        };
+        // Half of the link for L4S, and a little more than the other half for classic.
+        if ms % 2 == 0 {
+            offer(1, Ecn::Ect1);
+        }
+        if ms % 20 < 13 {
+            offer(0, Ecn::NotEct);
+        }
+        while let Some(sent) = scheduler.dequeue(now, &mut |p: Packet, _: DropReason| {
+            assert_eq!(p.vm, 0, "L4S is marked instead");
+            dropped += 1;
+        }) {
+            left[usize::from(sent.vm)] += 1;
+            marked += u32::from(sent.is_marked());
+        }
+    }
+    assert!(dropped > 20, "{dropped} dropped");
+    assert!(marked > 100, "{marked} of {} marked", left[1]);
+    assert!((990..=1000).contains(&left[1]), "all of L4S has left: {left:?}");
 }

@@ -3,7 +3,7 @@
 use forebay_units::{Bytes, Nanos};
 use proptest::prelude::*;
 
-use super::super::{Config, DualPi2, Input};
+use super::super::{Base, Config, CurvyRed, DualPi2, Input};
 use crate::{DropReason, Ecn, Marking, Packet, Qdisc};
 
 #[derive(Debug)]
@@ -58,6 +58,16 @@ fn config() -> impl Strategy<Value = Config> {
     )
 }
 
+/// Either base AQM, with any parameters that Curvy RED may have.
+fn base() -> impl Strategy<Value = Option<CurvyRed>> {
+    let red = (1e-3..=1.0_f64, 0..50_u64, 1..1000_u64).prop_map(|(weight, least, range)| CurvyRed {
+        weight,
+        min_threshold: Nanos::from_millis(least),
+        range: Nanos::from_millis(range),
+    });
+    prop::option::of(red)
+}
+
 fn equal(a: f64, b: f64) -> bool {
     (-1e-12..=1e-12).contains(&(a - b))
 }
@@ -81,13 +91,15 @@ fn run(config: Config, steps: &[Step], mut check: impl FnMut(&DualPi2<Frame>, Na
 
 proptest! {
     /// Checks RFC 9332 section 2.1: p_CL = k p', p_C = p'^2, and an L4S packet is marked with at
-    /// least the coupled probability.
+    /// least the coupled probability. It holds whatever the base AQM is.
     #[test]
     fn probabilities_are_coupled_in_every_state(
         config in config(),
+        base in base(),
         steps in prop::collection::vec(step(), 1..60),
     ) {
-        let k = config.coupling;
+        let base = base.map_or(config.base, Base::CurvyRed);
+        let (k, config) = (config.coupling, Config { base, ..config });
         run(config, &steps, |q, now| {
             let base = q.probability();
             assert!((0.0..=1.0).contains(&base));
@@ -141,5 +153,25 @@ proptest! {
             }
             now += Nanos::from_millis(20);
         }
+    }
+
+    /// The average of Curvy RED lies between the shortest and the longest delay that it has seen,
+    /// so p' is never above what the longest one alone would give.
+    #[test]
+    fn curvy_red_stays_below_the_longest_delay(
+        params in base().prop_filter_map("curvy red", |base| base),
+        steps in prop::collection::vec(step(), 1..60),
+    ) {
+        let config = Config { base: Base::CurvyRed(params), ..Config::rfc9332() };
+        let mut longest = Nanos::ZERO;
+        let mut before = Nanos::ZERO;
+        run(config, &steps, |q, now| {
+            // The head that departs next, and the one that has just departed.
+            longest = longest.max(before);
+            before = q.delay(now);
+            let above = longest.saturating_sub(params.min_threshold).as_secs_f64();
+            let most = (above / params.range.as_secs_f64()).min(1.0);
+            assert!(q.probability() <= most + 1e-12, "{} {most}", q.probability());
+        });
     }
 }
