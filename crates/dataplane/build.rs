@@ -4,7 +4,8 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const PROGRAMS: [&str; 7] = ["port", "bypass", "receivebox", "ingress", "egress", "dctcp", "ect1"];
+const PROGRAMS: [&str; 8] =
+    ["port", "bypass", "receivebox", "ingress", "egress", "dctcp", "prague", "ect1"];
 
 fn main() {
     let source = Path::new(&var("CARGO_MANIFEST_DIR")).join("../../bpf");

@@ -49,6 +49,9 @@ pub(crate) const EGRESS: Source =
 /// DCTCP, for kernels without one.
 pub(crate) const DCTCP: Source =
     Source { name: "dctcp", elf: include_bytes!(concat!(env!("OUT_DIR"), "/dctcp.bpf.o")) };
+/// TCP Prague, for kernels without it.
+pub(crate) const PRAGUE: Source =
+    Source { name: "prague", elf: include_bytes!(concat!(env!("OUT_DIR"), "/prague.bpf.o")) };
 /// The program that sets ECT(1) in packets.
 pub(crate) const ECT1: Source =
     Source { name: "fb_ect1", elf: include_bytes!(concat!(env!("OUT_DIR"), "/ect1.bpf.o")) };

@@ -8,8 +8,7 @@ use forebay_discipline::{BuildError, Discipline, Kind};
 use forebay_queue::backpressure::{Config, FlowId, FlowPacket, Gate, Hysteresis, Order, Refused};
 use forebay_queue::token_bucket::{self, Burst};
 use forebay_queue::{
-    Backlog, ConfigError, DropSink, Drr, Fifo, Limit, Qdisc, StrictPriority,
-    TokenBucket, drr, fifo,
+    Backlog, ConfigError, DropSink, Drr, Fifo, Limit, Qdisc, StrictPriority, TokenBucket, drr, fifo,
 };
 use forebay_units::{Bytes, Nanos};
 

@@ -147,17 +147,18 @@ fn missing(job: &Job<'_>) -> Option<String> {
         return Some(format!("queue \"{queue}\""));
     }
     scenario.traffic.iter().find_map(|traffic| match &traffic.kind {
-        _ if !may_say(traffic) => {
-            Some("traffic with an ECN field of its own but ECT(1) of dctcp and over UDP".to_owned())
-        }
+        _ if !may_say(traffic) => Some(
+            "traffic with an ECN field of its own but ECT(1) of dctcp, of prague and over UDP"
+                .to_owned(),
+        ),
         TrafficKind::Requests { congestion, .. }
         | TrafficKind::Bulk { transport: Transport::Tcp(congestion), .. } => unknown(*congestion),
         _ => None,
     })
 }
 
-/// Whether hosts can send the ECN field of `traffic`: its default, and ECT(1) with DCTCP, where a
-/// BPF program rewrites the packets, and over UDP, where the traffic programs set it.
+/// Whether hosts can send the ECN field of `traffic`: its default, and ECT(1) with DCTCP and Prague,
+/// where a BPF program rewrites the packets, and over UDP, where the traffic programs set it.
 fn may_say(traffic: &Traffic) -> bool {
     let tcp = match &traffic.kind {
         TrafficKind::Requests { congestion, .. }
@@ -168,12 +169,12 @@ fn may_say(traffic: &Traffic) -> bool {
         traffic.kind,
         TrafficKind::Bulk { transport: Transport::UdpPrague, .. } | TrafficKind::Datagrams(_)
     );
-    let l4s = tcp == Some(Congestion::Dctcp) || over_udp;
+    let l4s = matches!(tcp, Some(Congestion::Dctcp | Congestion::Prague)) || over_udp;
     traffic.ecn.is_none() || traffic.ecn == Some(EcnField::Ect1) && l4s
 }
 
 fn unknown(congestion: Congestion) -> Option<String> {
-    (!congestion.is_of_linux()).then(|| format!("congestion control \"{}\"", congestion.name()))
+    (!congestion.is_on_linux()).then(|| format!("congestion control \"{}\"", congestion.name()))
 }
 
 #[cfg(test)]

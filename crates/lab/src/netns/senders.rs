@@ -2,7 +2,7 @@
 
 use std::io;
 
-use forebay_dataplane::senders::{Dctcp, send_ect1};
+use forebay_dataplane::senders::{CongestionControl, send_ect1};
 use forebay_dataplane::{Error, Netdev};
 
 use crate::engine::{EngineError, Job};
@@ -11,7 +11,8 @@ use crate::traffic::Tcp;
 
 /// Congestion controls that are registered while this value lives.
 pub(super) struct Senders {
-    dctcp: Option<Dctcp>,
+    dctcp: Option<CongestionControl>,
+    prague: Option<CongestionControl>,
     paced: bool,
 }
 
@@ -19,18 +20,26 @@ impl Senders {
     /// Registers the congestion controls that `job` needs and the kernel lacks, under names that
     /// contain `id`.
     pub(super) fn register(job: &Job<'_>, id: &str) -> Result<Self, EngineError> {
-        let mut controls = job.scenario.traffic.iter().filter_map(congestion);
-        let dctcp = controls.any(|c| c == Congestion::Dctcp);
-        let dctcp = dctcp.then(|| Dctcp::register(id)).transpose();
-        Ok(Self { dctcp: dctcp.map_err(refused("DCTCP"))?, paced: job.scenario.paced })
+        let needs = |control: Congestion| {
+            job.scenario.traffic.iter().filter_map(congestion).any(|c| c == control)
+        };
+        let dctcp = needs(Congestion::Dctcp).then(|| CongestionControl::dctcp(id)).transpose();
+        let prague = needs(Congestion::Prague).then(|| CongestionControl::prague(id)).transpose();
+        Ok(Self {
+            dctcp: dctcp.map_err(refused("DCTCP"))?,
+            prague: prague.map_err(refused("TCP Prague"))?,
+            paced: job.scenario.paced,
+        })
     }
 
     /// The socket options for `traffic` with this congestion control.
     pub(super) fn tcp(&self, traffic: &Traffic, congestion: Congestion) -> Tcp {
-        let name = match (&self.dctcp, congestion) {
-            (Some(dctcp), Congestion::Dctcp) => dctcp.name(),
-            _ => congestion.name(),
+        let registered = match congestion {
+            Congestion::Dctcp => &self.dctcp,
+            Congestion::Prague => &self.prague,
+            _ => &None,
         };
+        let name = registered.as_ref().map_or(congestion.name(), CongestionControl::name);
         Tcp { congestion: name.to_owned(), l4s: traffic.is_l4s(), paced: self.paced }
     }
 }

@@ -132,7 +132,8 @@ pub enum Congestion {
     /// DCTCP with an exact average of marks; Linux's average of ten bits gets stuck at small
     /// values.
     DctcpExact,
-    /// TCP Prague (RFC 9331), which sends ECT(1); Linux does not have it.
+    /// TCP Prague (RFC 9331), which sends ECT(1); on Linux as a BPF program, where the kernel has
+    /// accurate ECN.
     Prague,
     /// A fixed number of packets in flight; Linux does not have it.
     Fixed {
@@ -166,9 +167,9 @@ impl Congestion {
         }
     }
 
-    /// Whether Linux has it.
-    pub const fn is_of_linux(self) -> bool {
-        !matches!(self, Self::DctcpExact | Self::Prague | Self::Fixed { .. })
+    /// Whether hosts with real Linux can have it, from the kernel or as a BPF program.
+    pub const fn is_on_linux(self) -> bool {
+        !matches!(self, Self::DctcpExact | Self::Fixed { .. })
     }
 }
 

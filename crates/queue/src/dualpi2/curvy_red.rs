@@ -34,11 +34,7 @@ pub struct CurvyRed {
 
 impl Default for CurvyRed {
     fn default() -> Self {
-        Self {
-            weight: 1.0 / 32.0,
-            min_threshold: Nanos::ZERO,
-            range: Nanos::from_millis(500),
-        }
+        Self { weight: 1.0 / 32.0, min_threshold: Nanos::ZERO, range: Nanos::from_millis(500) }
     }
 }
 

@@ -1,4 +1,6 @@
-use forebay_queue::dualpi2::{Base, BurstLimit, Config, CurvyRed, Input, Ramp, Saturation, Schedule};
+use forebay_queue::dualpi2::{
+    Base, BurstLimit, Config, CurvyRed, Input, Ramp, Saturation, Schedule,
+};
 use forebay_queue::{DropReason, DualPi2, Ecn, Marking, Qdisc, pi2};
 use forebay_units::{Bytes, Nanos, Rate};
 
@@ -180,12 +182,9 @@ fn curvy_red_averages_the_delays_of_departing_classic_packets() {
 /// in the test of every codepoint above.
 #[test]
 fn curvy_red_gives_every_codepoint_its_probability() {
-    for (ecn, marked, dropped) in [
-        (Ecn::Ect1, 400, 0),
-        (Ecn::Ce, 0, 0),
-        (Ecn::Ect0, 40, 0),
-        (Ecn::NotEct, 0, 40),
-    ] {
+    for (ecn, marked, dropped) in
+        [(Ecn::Ect1, 400, 0), (Ecn::Ce, 0, 0), (Ecn::Ect0, 40, 0), (Ecn::NotEct, 0, 40)]
+    {
         // L4S packets wait for nothing: the C queue's delay drives their marks.
         let classes = Config { low_latency_class: None, classic_class: Some(2), ..by_class() };
         let base = Base::CurvyRed(CurvyRed { weight: 1.0, ..CurvyRed::default() });

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use forebay_config::{ConfigError, Limit, Source, Spanned};
+use forebay_config::{ConfigError, Limit, Source};
 use forebay_discipline::{Discipline, Kind, PolicyTable, QueueOwner};
 use forebay_units::{Bytes, Rate};
 use serde::Deserialize;

@@ -168,7 +168,7 @@ fn with_zd_the_buffer_holds_the_queue_that_dualpi2_controls() {
         (zd.clone(), "set mode = \"drop\", or in_buffer to at least 248, which is 30 ms"),
         (own(247), "or in_buffer to at least 248"),
         (own(248).replace("policy = \"dualpi2\"", &format!("{table}target = \"20 ms\" }}")), "331"),
-        (own(300).replace("tap", "limit = \"20 ms\"\ntap"), "or limit to at least 30 ms"),
+        (own(300).replace("tap =", "limit = \"20 ms\"\ntap ="), "or limit to at least 30 ms"),
         (own(300).replace("rate = \"100 Mbit/s\"\n", ""), "not see them: set mode = \"drop\""),
         (own(300).replace("100 Mbit/s", "100 Gbit/s"), "not see them: set mode = \"drop\""),
     ];

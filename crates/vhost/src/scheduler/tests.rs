@@ -1,5 +1,5 @@
 use forebay_discipline::Settings;
-use forebay_queue::{Ecn, Packet as Queueable};
+use forebay_queue::{DropReason, Ecn, Packet as Queueable};
 use forebay_units::Rate;
 use proptest::prelude::*;
 
@@ -67,7 +67,8 @@ fn shares_are_by_weight() {
     let vms = [vm("a", 3, None), vm("b", 1, None)];
     let mut fair = scheduler(Mode::Zd, Schedule::Fair, 40, &vms);
     assert_eq!(fill(&mut fair, 2, 1500), [30, 10]);
-    let order: Vec<u8> = (0..16).filter_map(|_| fair.dequeue(Nanos::ZERO, &mut none).map(|p| p.vm)).collect();
+    let order: Vec<u8> =
+        (0..16).filter_map(|_| fair.dequeue(Nanos::ZERO, &mut none).map(|p| p.vm)).collect();
     let first = order.iter().filter(|vm| **vm == 0).count();
     assert!((11..=13).contains(&first), "{order:?}");
 }
@@ -191,7 +192,8 @@ fn read(bytes: &[u8]) -> (u32, bool) {
 }
 
 fn dualpi2(mode: Mode, rate: Option<Rate>) -> SchedulerConfig {
-    let settings = Settings { limit: Some(forebay_config::Limit::Packets(5000)), ..Settings::default() };
+    let settings =
+        Settings { limit: Some(forebay_config::Limit::Packets(5000)), ..Settings::default() };
     SchedulerConfig { rate, ..config(mode, Schedule::DualPi2(settings), 5000) }
 }
 
@@ -287,7 +289,7 @@ fn dualpi2_serves_l4s_first_and_signals_to_both() {
         if ms % 2 == 0 {
             offer(1, Ecn::Ect1);
         }
-        if ms % 20 < 13 {
+        if ms % 40 < 23 {
             offer(0, Ecn::NotEct);
         }
         while let Some(sent) = scheduler.dequeue(now, &mut |p: Packet, _: DropReason| {

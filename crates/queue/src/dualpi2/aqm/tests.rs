@@ -60,11 +60,12 @@ fn config() -> impl Strategy<Value = Config> {
 
 /// Either base AQM, with any parameters that Curvy RED may have.
 fn base() -> impl Strategy<Value = Option<CurvyRed>> {
-    let red = (1e-3..=1.0_f64, 0..50_u64, 1..1000_u64).prop_map(|(weight, least, range)| CurvyRed {
-        weight,
-        min_threshold: Nanos::from_millis(least),
-        range: Nanos::from_millis(range),
-    });
+    let red =
+        (1e-3..=1.0_f64, 0..50_u64, 1..1000_u64).prop_map(|(weight, least, range)| CurvyRed {
+            weight,
+            min_threshold: Nanos::from_millis(least),
+            range: Nanos::from_millis(range),
+        });
     prop::option::of(red)
 }
 
