@@ -33,7 +33,7 @@ struct tcp_sock {
 	__u64 tcp_mstamp;
 	__u32 snd_cwnd, snd_ssthresh;
 	__u32 delivered_ce;
-	__u32 srtt_us, mss_cache;
+	__u32 srtt_us, mss_cache, max_packets_out;
 	struct minmax rtt_min;
 	__u8 ecn_flags;
 } KERNEL_TYPE;
@@ -41,7 +41,6 @@ struct tcp_sock {
 struct rate_sample {
 	long rtt_us;
 	__u32 acked_sacked;
-	_Bool is_app_limited;
 } KERNEL_TYPE;
 
 enum tcp_ca_event {
@@ -68,7 +67,6 @@ struct tcp_congestion_ops {
 #define TCP_ECN_MODE_ACCECN 16
 #define SK_PACING_NEEDED 1
 #define TCP_CA_RECOVERY 3
-#define TCP_CA_LOSS 4
 
 // Windows are in 2^-12 segments, shares of marks in 2^-24, times in microseconds.
 #define SEGMENT 4096U
@@ -218,7 +216,8 @@ void BPF_PROG(prague_cong_control, struct sock *sk, __u32 ack, int flag,
 	}
 	if (own->acked && tcp->tcp_mstamp - own->round_start >= virtual_rtt)
 		end_round(tcp, own);
-	if (newly && !own->recovers && !rs->is_app_limited) {
+	// A window that is not used says nothing about the path.
+	if (newly && !own->recovers && tcp->snd_cwnd < 2 * tcp->max_packets_out) {
 		if (starts)
 			own->window += newly * SEGMENT;
 		else
