@@ -10,8 +10,9 @@ use crate::bpf;
 use crate::error::Error;
 use crate::netdev::Netdev;
 
-/// The mark (`SO_MARK`) of sockets whose packets are sent with ECT(1), as in bpf/ect1.bpf.c. With
-/// DCTCP the kernel itself sends ECT(0) in all packets of a connection, with Prague in all but SYNs.
+/// The mark (`SO_MARK`) of sockets whose packets are sent with ECT(1), as in bpf/ect1.bpf.c. The
+/// kernel itself sends ECT(0): in all packets of a connection with DCTCP, in all but SYNs with
+/// Prague.
 pub const L4S_MARK: u32 = 0xfb15;
 
 /// The handle and the priority of the filter. A second filter replaces it.

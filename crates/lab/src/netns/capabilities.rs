@@ -157,8 +157,9 @@ fn missing(job: &Job<'_>) -> Option<String> {
     })
 }
 
-/// Whether hosts can send the ECN field of `traffic`: its default, and ECT(1) with DCTCP and Prague,
-/// where a BPF program rewrites the packets, and over UDP, where the traffic programs set it.
+/// Whether hosts can send the ECN field of `traffic`: its default, and ECT(1) with DCTCP and
+/// Prague, where a BPF program rewrites the packets, and over UDP, where the traffic programs set
+/// it.
 fn may_say(traffic: &Traffic) -> bool {
     let tcp = match &traffic.kind {
         TrafficKind::Requests { congestion, .. }
