@@ -17,8 +17,12 @@ const WORDS: &[&str] = &["fifo", "fair", "strict", "dualpi2"];
 /// A policy as it is written.
 #[derive(Debug)]
 pub(super) enum PolicyValue {
-    /// A policy without settings.
-    Plain(Schedule),
+    /// `"fifo"`.
+    Fifo,
+    /// `"fair"`.
+    Fair,
+    /// `"strict"`.
+    Strict,
     /// `"dualpi2"`, which has its defaults.
     DualPi2,
     /// A table whose `kind` must be `"dualpi2"`.
@@ -35,9 +39,9 @@ impl<'de> Deserialize<'de> for PolicyValue {
             }
             fn visit_str<E: Error>(self, word: &str) -> Result<PolicyValue, E> {
                 match word {
-                    "fifo" => Ok(PolicyValue::Plain(Schedule::Fifo)),
-                    "fair" => Ok(PolicyValue::Plain(Schedule::Fair)),
-                    "strict" => Ok(PolicyValue::Plain(Schedule::Strict)),
+                    "fifo" => Ok(PolicyValue::Fifo),
+                    "fair" => Ok(PolicyValue::Fair),
+                    "strict" => Ok(PolicyValue::Strict),
                     "dualpi2" => Ok(PolicyValue::DualPi2),
                     other => Err(E::unknown_variant(other, WORDS)),
                 }
@@ -61,7 +65,9 @@ pub(super) fn check(
     let Some(policy) = &table.policy else { return Ok(Schedule::default()) };
     let refused = |message: String| Err(source.error_at(policy.span(), KEY, message));
     let discipline = match policy.get_ref() {
-        PolicyValue::Plain(schedule) => return Ok(*schedule),
+        PolicyValue::Fifo => return Ok(Schedule::Fifo),
+        PolicyValue::Fair => return Ok(Schedule::Fair),
+        PolicyValue::Strict => return Ok(Schedule::Strict),
         PolicyValue::DualPi2 => Discipline::from(Kind::DualPi2),
         PolicyValue::Table(policy) => policy.check(source, &QueueOwner::Forebay, KEY)?,
     };
