@@ -17,11 +17,11 @@ const WORDS: &[&str] = &["fifo", "fair", "strict", "dualpi2"];
 /// A policy as it is written.
 #[derive(Debug)]
 pub(super) enum PolicyValue {
-    /// `"fifo"`.
+    /// `"fifo"`, which has no settings.
     Fifo,
-    /// `"fair"`.
+    /// `"fair"`, which has no settings.
     Fair,
-    /// `"strict"`.
+    /// `"strict"`, which has no settings.
     Strict,
     /// `"dualpi2"`, which has its defaults.
     DualPi2,
