@@ -141,8 +141,12 @@ fn note(notes: &mut Vec<String>, count: usize, one: &str, many: &str) {
 
 /// Returns unique names for all routers, and which of them can have users.
 fn names(drafts: &[DraftRouter], notes: &mut Vec<String>) -> Vec<Router> {
-    // The Topology Zoo writes "None" where its map shows no name.
-    let label = |r: &DraftRouter| r.label.clone().filter(|l| !l.is_empty() && l != "None");
+    // The Topology Zoo writes "None" where its map shows no name. An id that is a word is a name, as
+    // networkx has it; a number is the place in a list.
+    let label = |r: &DraftRouter| {
+        let label = r.label.as_ref().filter(|l| !l.is_empty() && *l != "None");
+        label.or(Some(&r.id).filter(|id| id.starts_with(char::is_alphabetic))).cloned()
+    };
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     for name in drafts.iter().filter_map(label) {
         *seen.entry(name).or_default() += 1;
@@ -241,6 +245,9 @@ mod tests {
                 router("2", None),
                 router("3", Some("None")),
                 router("4", Some("Oslo")),
+                router("west", None),
+                router("Oslo 2", Some("")),
+                router("(0, 1)", None),
             ],
             edges: vec![
                 edge("0", "1", Some(10)),
@@ -252,7 +259,7 @@ mod tests {
         };
         let topology = draft.finish().unwrap();
         let names: Vec<_> = topology.routers().iter().map(|r| r.name.as_str()).collect();
-        assert_eq!(names, ["Rome#0", "Rome#1", "#2", "#3", "Oslo"]);
+        assert_eq!(names, ["Rome#0", "Rome#1", "#2", "#3", "Oslo", "west", "Oslo 2", "#(0, 1)"]);
         assert_eq!(topology.links().len(), 4);
         assert_eq!(
             topology.link(topology.leaving(RouterId(1))[0]).capacity,
@@ -264,7 +271,7 @@ mod tests {
                 "2 routers share their label with another, and are called LABEL#ID",
                 "1 loop was left out",
                 "1 parallel edge became part of one link, with the sum of their capacities",
-                "it falls into 3 parts, and no traffic goes from one to another",
+                "it falls into 6 parts, and no traffic goes from one to another",
             ]
         );
         let expected = "2 directions of links have no capacity, and limit nothing";
