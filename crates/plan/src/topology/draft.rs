@@ -141,8 +141,8 @@ fn note(notes: &mut Vec<String>, count: usize, one: &str, many: &str) {
 
 /// Returns unique names for all routers, and which of them can have users.
 fn names(drafts: &[DraftRouter], notes: &mut Vec<String>) -> Vec<Router> {
-    // The Topology Zoo writes "None" where its map shows no name. An id that is a word is a name, as
-    // networkx has it; a number is the place in a list.
+    // The Topology Zoo writes "None" where its map shows no name. An id that is a word is a name:
+    // networkx has no other.
     let label = |r: &DraftRouter| {
         let label = r.label.as_ref().filter(|l| !l.is_empty() && *l != "None");
         label.or(Some(&r.id).filter(|id| id.starts_with(char::is_alphabetic))).cloned()
@@ -246,7 +246,7 @@ mod tests {
                 router("3", Some("None")),
                 router("4", Some("Oslo")),
                 router("west", None),
-                router("Oslo 2", Some("")),
+                router("B 2", Some("")),
                 router("(0, 1)", None),
             ],
             edges: vec![
@@ -259,7 +259,7 @@ mod tests {
         };
         let topology = draft.finish().unwrap();
         let names: Vec<_> = topology.routers().iter().map(|r| r.name.as_str()).collect();
-        assert_eq!(names, ["Rome#0", "Rome#1", "#2", "#3", "Oslo", "west", "Oslo 2", "#(0, 1)"]);
+        assert_eq!(names, ["Rome#0", "Rome#1", "#2", "#3", "Oslo", "west", "B 2", "#(0, 1)"]);
         assert_eq!(topology.links().len(), 4);
         assert_eq!(
             topology.link(topology.leaving(RouterId(1))[0]).capacity,
