@@ -1,19 +1,15 @@
 //! First in, first out.
 
 use forebay_config::Limit as LimitValue;
-use forebay_queue::{Limit, Packet, Qdisc, fifo};
+use forebay_queue::{Packet, Qdisc, fifo};
 use forebay_tc::{self as tc, FifoLimit};
-use forebay_units::{Nanos, Rate};
+use forebay_units::Rate;
 
 use crate::Settings;
 use crate::limit::{LimitOnPath, MAX_BUFFERED_PACKETS, of_one_queue};
 use crate::specification::{BuildError, Specification, Terms};
 
-/// The longest wait unless a limit is given, since nothing else bounds that of a queue which all
-/// flows share. It is the limit of DualPI2 (RFC 9332 Figure 2, line 5).
-const LONGEST_WAIT: Nanos = Nanos::from_millis(250);
-
-/// One queue that drops at the tail, and what has waited too long at the head.
+/// One queue that drops at the tail.
 pub(crate) struct Fifo;
 
 impl Specification for Fifo {
@@ -25,10 +21,7 @@ impl Specification for Fifo {
         settings: &Settings,
         terms: Terms,
     ) -> Result<Box<dyn Qdisc<P>>, BuildError> {
-        let mut limit = of_one_queue(settings.limit, terms.most_packets);
-        if settings.limit.is_none() {
-            limit = limit.and(Limit::time(LONGEST_WAIT));
-        }
+        let limit = of_one_queue(settings.limit, terms.most_packets);
         Ok(Box::new(forebay_queue::Fifo::new(fifo::Config { limit })?))
     }
 
