@@ -81,6 +81,9 @@ impl Transfers {
         // One after the other, so that both lists of ends have the same order.
         let connect = |_| {
             let sender = within(&from.0, move || TcpStream::connect(address).unwrap());
+            // BBR, the default of some machines, does not keep the queue full.
+            let cubic = socket2::SockRef::from(&sender).set_tcp_congestion(b"cubic");
+            cubic.unwrap();
             Transfer::new(sender, listener.accept().unwrap().0, &enough, &stalls)
         };
         let all = (0..count).map(connect).collect();
