@@ -94,7 +94,7 @@ pub struct Looked {
 /// How changes are made.
 #[derive(Clone, Copy, Debug)]
 pub struct How<'a> {
-    /// Why, in words.
+    /// The reason for the change, which the journal keeps.
     pub reason: &'a str,
     /// Whether changes that overload a link in between are made, and changes that come too often.
     pub anyway: bool,
@@ -248,7 +248,7 @@ pub fn look(session: &Session<'_>, wanted: &[(LinkId, u32)]) -> Result<Looked, E
 }
 
 /// Makes the changes of `looked`, one at a time, with the time to settle between them. `tell` gets
-/// each.
+/// a line for each.
 ///
 /// Each call that changes something counts as one change for damping.
 ///
