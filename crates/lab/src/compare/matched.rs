@@ -6,11 +6,6 @@ use std::collections::btree_map::Entry;
 use super::{Bands, Difference, Measure, Pair, SingleRuns, Spread, Tally};
 use crate::analysis::{Sorted, Summary};
 
-/// The cells and arms of two results, in the order of A.
-pub(super) struct Matches<'a> {
-    pub(super) groups: Vec<Matched<'a>>,
-}
-
 /// The runs of one cell and arm by seed. Of several runs with the same seed, the first one counts.
 #[derive(Clone)]
 pub(super) struct Matched<'a> {
@@ -19,22 +14,21 @@ pub(super) struct Matched<'a> {
     pub(super) b: BTreeMap<u64, &'a Summary>,
 }
 
-impl<'a> Matches<'a> {
-    pub(super) fn new(a: &'a [Summary], b: &'a [Summary]) -> Self {
-        let mut groups = Vec::<Matched<'_>>::new();
-        let runs = a.iter().map(|run| (run, false)).chain(b.iter().map(|run| (run, true)));
-        for (run, is_b) in runs {
-            let at = groups.iter().position(|g| same(g.first, run)).unwrap_or_else(|| {
-                groups.push(Matched { first: run, a: BTreeMap::new(), b: BTreeMap::new() });
-                groups.len() - 1
-            });
-            let seeds = if is_b { &mut groups[at].b } else { &mut groups[at].a };
-            if let Entry::Vacant(place) = seeds.entry(run.seed) {
-                place.insert(run);
-            }
+/// Returns the runs of two results by cell and arm, in the order of A.
+pub(super) fn matched<'a>(a: &'a [Summary], b: &'a [Summary]) -> Vec<Matched<'a>> {
+    let mut groups = Vec::<Matched<'_>>::new();
+    let runs = a.iter().map(|run| (run, false)).chain(b.iter().map(|run| (run, true)));
+    for (run, is_b) in runs {
+        let at = groups.iter().position(|g| same(g.first, run)).unwrap_or_else(|| {
+            groups.push(Matched { first: run, a: BTreeMap::new(), b: BTreeMap::new() });
+            groups.len() - 1
+        });
+        let seeds = if is_b { &mut groups[at].b } else { &mut groups[at].a };
+        if let Entry::Vacant(place) = seeds.entry(run.seed) {
+            place.insert(run);
         }
-        Self { groups }
     }
+    groups
 }
 
 /// Whether two runs belong to the same cell and arm.

@@ -25,7 +25,7 @@ use serde::{Serialize, Serializer};
 
 use crate::analysis::{Sorted, Summary, rounded};
 
-use matched::{Matched, Matches};
+use matched::{Matched, matched};
 
 /// The comparison of two results.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -142,11 +142,11 @@ fn in_words<S: Serializer>(band: &Band, serializer: S) -> Result<S::Ok, S::Error
 
 /// Compares `b` with `a` by their common seeds, and judges the differences by `bands`.
 pub fn compare(a: &[Summary], b: &[Summary], bands: &Bands) -> Comparison {
-    let matched = Matches::new(a, b);
-    let pairs = matched.groups.iter().filter_map(|g| g.with_common_seeds().pair(bands));
+    let groups = matched(a, b);
+    let pairs = groups.iter().filter_map(|g| g.with_common_seeds().pair(bands));
     let mut comparison = Comparison::of(pairs.collect());
     let common = |g: &Matched<'_>| g.with_common_seeds().a.len();
-    let pairs: usize = matched.groups.iter().map(common).sum();
+    let pairs: usize = groups.iter().map(common).sum();
     comparison.only_a = (a.len() - pairs) as u64;
     comparison.only_b = (b.len() - pairs) as u64;
     comparison
@@ -158,11 +158,11 @@ pub fn compare(a: &[Summary], b: &[Summary], bands: &Bands) -> Comparison {
 /// the median of B's other runs. [`Comparison::single_runs`] is the number of pairs in which one
 /// run predicts B, on average over the runs. It is `None` if a pair has fewer than two runs of B.
 pub fn leave_one_out(a: &[Summary], b: &[Summary], bands: &Bands) -> Comparison {
-    let matched = Matches::new(a, b);
+    let groups = matched(a, b);
     let pair =
         |g: &Matched<'_>| Some(Pair { single_runs: Some(g.single_runs(bands)), ..g.pair(bands)? });
-    let mut comparison = Comparison::of(matched.groups.iter().filter_map(pair).collect());
-    let alone = |one: fn(&Matched<'_>) -> bool| matched.groups.iter().filter(move |g| one(g));
+    let mut comparison = Comparison::of(groups.iter().filter_map(pair).collect());
+    let alone = |one: fn(&Matched<'_>) -> bool| groups.iter().filter(move |g| one(g));
     comparison.only_a = alone(|g| g.b.is_empty()).map(|g| g.a.len() as u64).sum();
     comparison.only_b = alone(|g| g.a.is_empty()).map(|g| g.b.len() as u64).sum();
     comparison.single_runs =
