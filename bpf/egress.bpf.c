@@ -73,11 +73,15 @@ struct {
 	__type(value, __u32);
 } class_prefixes SEC(".maps");
 
-// The last packet that was counted. Only one CPU at a time dequeues from a device's queues.
+#define COUNTED 256 // the values of the check's upper byte
+
+// Packets that were counted last, by their notes' checks. Only one CPU at a time dequeues from a
+// device's queues. One packet is not enough: a qdisc hands over several at once, keeps those that
+// the driver did not take, and puts one that is refused later behind the others.
 static struct {
 	void *skb;
 	struct fb_note note;
-} counted;
+} counted[COUNTED];
 
 // Numbers the notes. Packets are classified under the lock of the root qdisc.
 static __u32 noted;
@@ -103,13 +107,15 @@ static __always_inline int is_ours(struct net_device *dev)
 // Whether the driver just refused this packet for lack of room: then it was already counted.
 static __always_inline int was_refused(const void *skb, const struct fb_note *note)
 {
-	const struct fb_note *last = &counted.note;
+	// The upper bits of a check are mixed best.
+	__u32 place = note->check >> 24;
+	const struct fb_note *last = &counted[place].note;
 
-	if (counted.skb == skb && last->number == note->number && last->class == note->class &&
-	    last->check == note->check)
+	if (counted[place].skb == skb && last->number == note->number &&
+	    last->class == note->class && last->check == note->check)
 		return 1;
-	counted.skb = (void *)skb;
-	counted.note = *note;
+	counted[place].skb = (void *)skb;
+	counted[place].note = *note;
 	return 0;
 }
 

@@ -335,6 +335,8 @@ fn a_packet_that_the_driver_refused_is_counted_when_it_takes_it() {
             scope.spawn(|| (0..4).for_each(|_| sites.udp(host(0), 10_000..20_000, 100, 0)));
         }
     });
+    // What the thread has not taken from the ring yet has left, but not arrived.
+    sites::until(|| arrived.counts(0).unwrap().packets >= 160_000);
     let text = run(&format!("tc -s -n {a} qdisc show dev eth0"));
     let root = text.split("pfifo").next().unwrap();
     assert!(!root.contains("requeues 0)"), "the ring was never full: {text}");
