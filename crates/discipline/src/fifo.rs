@@ -1,15 +1,19 @@
 //! First in, first out.
 
 use forebay_config::Limit as LimitValue;
-use forebay_queue::{Packet, Qdisc, fifo};
+use forebay_queue::{Limit, Packet, Qdisc, fifo};
 use forebay_tc::{self as tc, FifoLimit};
-use forebay_units::Rate;
+use forebay_units::{Nanos, Rate};
 
 use crate::Settings;
 use crate::limit::{LimitOnPath, MAX_BUFFERED_PACKETS, of_one_queue};
 use crate::specification::{BuildError, Specification, Terms};
 
-/// One queue that drops at the tail.
+/// The longest wait unless a limit is given. All flows share the queue, and on a slow path the
+/// default in packets is many seconds. A second is enough to fill a path of 500 ms (decision 62).
+const LONGEST_WAIT: Nanos = Nanos::from_secs(1);
+
+/// One queue that drops at the tail, and what has waited too long at the head.
 pub(crate) struct Fifo;
 
 impl Specification for Fifo {
@@ -21,7 +25,10 @@ impl Specification for Fifo {
         settings: &Settings,
         terms: Terms,
     ) -> Result<Box<dyn Qdisc<P>>, BuildError> {
-        let limit = of_one_queue(settings.limit, terms.most_packets);
+        let mut limit = of_one_queue(settings.limit, terms.most_packets);
+        if settings.limit.is_none() {
+            limit = limit.and(Limit::time(LONGEST_WAIT));
+        }
         Ok(Box::new(forebay_queue::Fifo::new(fifo::Config { limit })?))
     }
 

@@ -191,6 +191,22 @@ fn a_known_rate_turns_times_into_bytes_where_packets_are_counted() {
 }
 
 #[test]
+fn nothing_waits_long_in_a_fifo_unless_a_limit_is_given() {
+    let longest = |limit| {
+        let mut queue = Discipline::limited(Kind::Fifo, limit).build::<Full>(1).unwrap();
+        let waits = (0..20).map(|n| Nanos::from_millis(100 * n)).filter(|wait| {
+            let start = Nanos::from_secs(10);
+            let mut dropped = |_, _| ();
+            queue.enqueue(start, Full, &mut dropped);
+            queue.dequeue(start + *wait, &mut dropped).is_some()
+        });
+        waits.last().map(Nanos::as_millis_f64)
+    };
+    assert_eq!(longest(None), Some(1000.0));
+    assert_eq!(longest(Some(Limit::Packets(1250))), Some(1900.0));
+}
+
+#[test]
 fn a_burst_in_the_l_queue_has_a_length_once_the_rate_is_known() {
     let burst = Burst { time: Nanos::from_millis(2), rate: None };
     let settings = Settings { l4s_burst: Some(burst), ..Settings::default() };

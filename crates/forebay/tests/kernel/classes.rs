@@ -56,7 +56,8 @@ impl<'a> Classes<'a> {
             let lists =
                 if class < 2 { format!("prefixes = [\"{prefix}\"]\n") } else { String::new() };
             text += &format!(
-                "[[bundle.class]]\nname = \"c{class}\"\n{lists}policy = \"fifo\"\n{keys}\n"
+                "[[bundle.class]]\nname = \"c{class}\"\n{lists}{keys}\n\
+                 policy = {{ kind = \"fifo\", limit = \"1250 packets\" }}\n"
             );
         }
         self.net.dir.file("box.toml", &text, 0o644).display().to_string()
