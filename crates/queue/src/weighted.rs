@@ -24,8 +24,11 @@ impl Class {
 
     /// Returns the shaper for the ceiling.
     fn ceiling(&self) -> token_bucket::Config {
-        let late = self.ceil.map_or(Bytes::ZERO, |rate| rate.bytes_in(token_bucket::Config::BURST));
-        token_bucket::Config { rate: self.ceil, burst: Burst::Bytes(late.max(Self::BURST)) }
+        let config = token_bucket::Config::default();
+        let usual =
+            self.ceil.map_or(Bytes::ZERO, |rate| rate.bytes_in(token_bucket::Config::BURST));
+        let burst = Burst::Bytes(usual.max(Self::BURST));
+        token_bucket::Config { rate: self.ceil, burst, ..config }
     }
 }
 
@@ -59,7 +62,7 @@ impl<P: Packet, Q: Qdisc<P>> Weighted<P, Q> {
     /// that is not there is ignored.
     pub fn set(&mut self, now: Nanos, index: usize, class: Class) {
         let Some(child) = self.children.get_mut(index) else { return };
-        let token_bucket::Config { rate, burst } = class.ceiling();
+        let token_bucket::Config { rate, burst, .. } = class.ceiling();
         child.set_burst(now, burst);
         child.set_rate(now, rate);
         self.shares.set(index, class.share);

@@ -97,7 +97,8 @@ impl Bundle {
         now: Nanos,
     ) -> Result<Self, forebay_control::ConfigError> {
         let control = forebay_control::ControlLoop::new(setup.control, now)?;
-        let config = token_bucket::Config { rate: control.rate(), burst: Burst::Time(setup.burst) };
+        let burst = Burst::Time(setup.burst);
+        let config = token_bucket::Config { rate: control.rate(), burst, ..Default::default() };
         let len = |bytes: Bytes| u16::try_from(bytes.0).unwrap_or(u16::MAX);
         Ok(Self {
             state: SendboxState::Controls,

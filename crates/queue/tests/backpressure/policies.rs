@@ -224,7 +224,8 @@ fn weighted_classes_have_separate_room() {
 fn a_token_bucket_has_the_room_of_its_child() {
     // A frame of 1514 bytes takes 12.112 ms.
     let rate = Some(Rate::from_mbps(1));
-    let shaper = token_bucket::Config { rate, burst: token_bucket::Burst::Bytes(Bytes(0)) };
+    let burst = token_bucket::Burst::Bytes(Bytes(0));
+    let shaper = token_bucket::Config { rate, burst, ..Default::default() };
     let qdisc = TokenBucket::new(shaper, fifo(Limit::packets(2)));
     let mut gate = Gate::new(config(), qdisc).unwrap();
     assert!(offer(&mut gate, pkt(0, 0)) && offer(&mut gate, pkt(1, 0)));

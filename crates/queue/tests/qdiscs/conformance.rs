@@ -117,7 +117,7 @@ fn low_latency_by_class(packet: &Pkt) -> bool {
 }
 
 fn shaped(burst: Burst, rate: Rate, child: Boxed) -> Boxed {
-    let config = token_bucket::Config { rate: Some(rate), burst };
+    let config = token_bucket::Config { rate: Some(rate), burst, ..Default::default() };
     Box::new(TokenBucket::new(config, child))
 }
 

@@ -9,10 +9,17 @@ use crate::packet::{Pkt, dequeue, enqueue, frame};
 
 type Shaper = TokenBucket<Fifo<Pkt>>;
 
-/// Returns a shaper with `n` waiting packets of `len` bytes.
+/// Returns a shaper with `n` waiting packets of `len` bytes, to which a late timer costs what the
+/// burst does not make up for.
 fn shaper(rate: Rate, burst: Burst, n: u64, len: u64) -> Shaper {
+    lenient(rate, burst, Nanos::ZERO, n, len)
+}
+
+/// Returns a shaper with `n` waiting packets of `len` bytes, which makes up for a timer that is
+/// `late`.
+fn lenient(rate: Rate, burst: Burst, late: Nanos, n: u64, len: u64) -> Shaper {
     let child = Fifo::new(fifo::Config { limit: Limit::packets(1 << 20) }).unwrap();
-    let mut q = TokenBucket::new(Config { rate: Some(rate), burst }, child);
+    let mut q = TokenBucket::new(Config { rate: Some(rate), burst, late }, child);
     for id in 0..n {
         assert_eq!(enqueue(&mut q, Nanos::ZERO, Pkt { len, ..frame(id, 0) }), []);
     }
@@ -62,6 +69,55 @@ fn the_burst_compensates_for_a_late_timer() {
         sent += leave(&mut q, MS * tick + Nanos(tick * 7_919 % 999_983));
     }
     assert!((999..=1001).contains(&sent), "{sent} in a second");
+}
+
+/// Timers that are late by up to 3 ms cost nothing, as long as packets wait.
+#[test]
+fn a_late_timer_costs_no_rate() {
+    let burst = Burst::Bytes(Bytes::ZERO);
+    let sent = |late| {
+        let mut q = lenient(RATE, burst, late, 2000, 1000);
+        let mut now = Nanos::ZERO;
+        let mut sent = 0;
+        for tick in 1_u64.. {
+            sent += leave(&mut q, now);
+            now = q.next_event(now).unwrap() + Nanos(tick * 7_919 % 3_000_017);
+            if now >= MS * 1000 {
+                break;
+            }
+        }
+        sent
+    };
+    assert!((995..=1001).contains(&sent(MS * 4)), "{} in a second", sent(MS * 4));
+    assert!(sent(Nanos::ZERO) < 500, "{} in a second", sent(Nanos::ZERO));
+}
+
+#[test]
+fn what_was_missed_leaves_at_once_within_bounds() {
+    let mut q = lenient(RATE, Burst::Time(MS), MS * 4, 100, 1000);
+    assert_eq!(leave(&mut q, MS * 3), 4, "3000 bytes, and one packet into debt");
+    assert_eq!(leave(&mut q, MS * 90), 5, "no more than 4 ms");
+}
+
+/// While nothing waits, only the burst accumulates.
+#[test]
+fn a_pause_is_not_a_late_timer() {
+    let mut q = lenient(RATE, Burst::Time(MS), MS * 4, 0, 1000);
+    let refill = |q: &mut Shaper, now| {
+        (0..10).for_each(|id| drop(enqueue(q, now, Pkt { len: 1000, ..frame(id, 0) })));
+    };
+    refill(&mut q, MS * 100);
+    assert_eq!(leave(&mut q, MS * 100), 2);
+    assert_eq!(leave(&mut q, MS * 103), 3, "these have waited");
+    assert_eq!((1..9).map(|ms| leave(&mut q, MS * (103 + ms))).sum::<usize>(), 5);
+    refill(&mut q, MS * 200);
+    assert_eq!(leave(&mut q, MS * 200), 2, "the last packet left long ago");
+    // The same while the rate was unlimited.
+    q.set_rate(MS * 200, None);
+    assert_eq!(leave(&mut q, MS * 200), 8);
+    q.set_rate(MS * 300, Some(RATE));
+    refill(&mut q, MS * 400);
+    assert_eq!(leave(&mut q, MS * 400), 2);
 }
 
 #[test]
@@ -166,16 +222,23 @@ fn burst_at(burst: Burst, rate: u64) -> u128 {
 }
 
 proptest! {
-    /// In any time with a limited rate, at most the integral of the rate, the burst at its start
-    /// and one packet leave. While the rate is unlimited, everything leaves at once.
+    /// In any time with a limited rate, at most the integral of the rate, the burst at its start or
+    /// what a late timer missed, and one packet leave. While the rate is unlimited, everything
+    /// leaves at once.
     #[test]
-    fn at_most_rate_and_burst_leave(ops in ops(), burst in burst(), len in 40..9000_u64) {
-        let mut q = shaper(Rate::from_mbps(50), burst, 20_000, len);
+    fn at_most_rate_and_burst_leave(
+        ops in ops(),
+        burst in burst(),
+        late in 0..5_000_000_u64,
+        len in 40..9000_u64,
+    ) {
+        let mut q = lenient(Rate::from_mbps(50), burst, Nanos(late), 20_000, len);
+        let most = |rate| burst_at(burst, rate).max(burst_at(Burst::Time(Nanos(late)), rate));
         let (mut now, mut rate) = (Nanos::from_secs(1), Some(50_000_000));
         // The bits allowed and sent up to now, in billionths of a bit.
         let (mut allowed, mut sent) = (0_u128, 0_u128);
         // The minimum of allowed - sent - burst over all start times so far.
-        let mut least = -(burst_at(burst, 50_000_000) as i128);
+        let mut least = -(most(50_000_000) as i128);
         for op in ops {
             match op {
                 Op::Advance(ns) => {
@@ -208,7 +271,7 @@ proptest! {
             }
             prop_assert!(q.backlog().packets > 0, "the test sends less than was filled");
             if let Some(rate) = rate {
-                least = least.min(allowed as i128 - sent as i128 - burst_at(burst, rate) as i128);
+                least = least.min(allowed as i128 - sent as i128 - most(rate) as i128);
             }
         }
     }

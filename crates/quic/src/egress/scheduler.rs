@@ -38,7 +38,8 @@ pub(super) enum Put {
 impl Scheduler {
     /// Creates the buffer for connections numbered from 1 to `config.flows`.
     pub(super) fn new(config: &Config) -> Result<Self, ConfigError> {
-        let bucket = token_bucket::Config { rate: config.rate, burst: config.burst };
+        let (rate, burst) = (config.rate, config.burst);
+        let bucket = token_bucket::Config { rate, burst, ..Default::default() };
         let shaped = TokenBucket::new(bucket, queue(config)?);
         if config.mode == Mode::Drop {
             return Ok(Self::Drop(shaped));
