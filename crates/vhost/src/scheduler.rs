@@ -57,8 +57,8 @@ impl Scheduler {
         seed: u64,
     ) -> Result<Self, BuildError> {
         let queue = queue(config, vms, seed)?;
-        let burst = Burst::Time(config.burst);
-        let bucket = token_bucket::Config { rate: config.rate, burst, ..Default::default() };
+        let (rate, burst) = (config.rate, Burst::Time(config.burst));
+        let bucket = token_bucket::Config { rate, burst, late: Nanos::ZERO };
         let shaped = TokenBucket::new(bucket, queue);
         if config.mode == Mode::Drop {
             return Ok(Self::Drop(shaped));
@@ -160,7 +160,7 @@ fn queue(config: &SchedulerConfig, vms: &[VmConfig], seed: u64) -> Result<Queue,
     let child = |vm: &VmConfig| -> Result<Queue, ConfigError> {
         let queue = own(share(config.limit, u64::from(vm.weight), total))?;
         let burst = Burst::Time(config.burst);
-        let bucket = token_bucket::Config { rate: vm.rate, burst, ..Default::default() };
+        let bucket = token_bucket::Config { rate: vm.rate, burst, late: Nanos::ZERO };
         Ok(if vm.rate.is_some() {
             Box::new(TokenBucket::new(bucket, queue))
         } else {

@@ -39,7 +39,7 @@ impl Scheduler {
     /// Creates the buffer for connections numbered from 1 to `config.flows`.
     pub(super) fn new(config: &Config) -> Result<Self, ConfigError> {
         let (rate, burst) = (config.rate, config.burst);
-        let bucket = token_bucket::Config { rate, burst, ..Default::default() };
+        let bucket = token_bucket::Config { rate, burst, late: Nanos::ZERO };
         let shaped = TokenBucket::new(bucket, queue(config)?);
         if config.mode == Mode::Drop {
             return Ok(Self::Drop(shaped));

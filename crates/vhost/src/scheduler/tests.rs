@@ -240,7 +240,7 @@ proptest! {
         let Schedule::DualPi2(settings) = config.schedule else { unreachable!() };
         let queue = Discipline { kind: Kind::DualPi2, settings }.build::<Abstract>(seed).unwrap();
         let burst = Burst::Time(config.burst);
-        let bucket = token_bucket::Config { rate: config.rate, burst, ..Default::default() };
+        let bucket = token_bucket::Config { rate: config.rate, burst, late: Nanos::ZERO };
         let mut queue = TokenBucket::new(bucket, queue);
         let (mut now, mut id) = (Nanos::from_secs(1), 0);
         for burst in bursts {
