@@ -109,7 +109,7 @@ test-kernel: setup
 test-bgp: setup
 	@scripts/setup-bgp frr
 	$(AS_ROOT) FOREBAY_TEST_BGP=1 $(CARGO) test -p forebay --locked --test interconnect -- --test-threads=1
-	$(AS_ROOT) $(CARGO) test -p forebay-serve --locked --test ospf
+	$(AS_ROOT) $(CARGO) test -p forebay-serve --locked --test ospf --test isis
 
 RUNS ?= 1000000
 fuzz:

@@ -6,6 +6,7 @@
 //! chooses the entries again for the new paths. Links have a metric for each direction.
 
 mod order;
+mod range;
 mod search;
 
 use std::collections::BTreeMap;
@@ -22,9 +23,8 @@ use crate::plan::{self, Routing, Scope};
 use crate::topology::{Link, LinkId, RouterId, Topology};
 
 pub use order::{Fullest, Order, Step, order};
+pub use range::Range;
 
-/// The highest metric of OSPF (RFC 2328) and of what [`Topology`] takes.
-pub const MOST_METRIC: u32 = 65_535;
 /// The most that a present metric is multiplied by, so that there is room between two.
 const SCALE: u32 = 1000;
 
@@ -43,12 +43,14 @@ pub struct Search {
     /// Whether metrics keep their scale, and every change that carries nothing more is reverted, so
     /// that few metrics change. Otherwise all of them change, to be far apart.
     pub few: bool,
+    /// The metrics that links may get. Present metrics above them stay, unless they change.
+    pub range: Range,
 }
 
 impl Default for Search {
-    /// Returns three passes of 3000 changes each.
+    /// Returns three passes of 3000 changes each, with metrics of OSPF.
     fn default() -> Self {
-        Self { moves: 3000, passes: 3, seed: 1, few: false }
+        Self { moves: 3000, passes: 3, seed: 1, few: false, range: Range::OSPF }
     }
 }
 
@@ -154,14 +156,14 @@ pub fn search(
     let (mut best, mut best_total) = (network.topology.clone(), hints.total());
     let mut topology = match search.few {
         true => network.topology.clone(),
-        false => apart(&network.topology, search.seed),
+        false => apart(&network.topology, search),
     };
     let above = if search.few { ABOVE } else { 0 };
     let mut entries = demands(network, &joint);
     for pass in 0..search.passes {
-        let seed = search.seed.wrapping_add(pass as u64);
+        let pass = Search { seed: search.seed.wrapping_add(pass as u64), ..*search };
         let routed = Network { demands: entries, ..network.clone() };
-        let metrics = search::improve(&topology, &routed, (search.moves, seed), above);
+        let metrics = search::improve(&topology, &routed, &pass, above);
         topology = with_metrics(&topology, &metrics);
         let moved = Network { topology: topology.clone(), ..network.clone() };
         let found = solve(&moved, &one)?;
@@ -251,13 +253,13 @@ fn demands(network: &Network, routing: &Routing) -> Vec<Demand> {
 
 /// Returns the topology with its metrics scaled, and so far apart that equal paths are rare. The
 /// order of paths of different lengths stays.
-fn apart(topology: &Topology, seed: u64) -> Topology {
+fn apart(topology: &Topology, search: &Search) -> Topology {
     let most = topology.links().iter().map(|l| l.metric).max().unwrap_or(1);
     // Half of the range is left for the search.
-    let scale = (MOST_METRIC / 2 / most.max(1)).clamp(1, SCALE);
+    let scale = (search.range.metric / 2 / most.max(1)).clamp(1, SCALE);
     let hops = topology.routers().len() as u32;
     let room = scale.saturating_sub(1) / hops.max(1);
-    let mut draw = crate::synthetic::Draw::new(seed);
+    let mut draw = crate::synthetic::Draw::new(search.seed);
     let metrics: Vec<u32> = topology
         .links()
         .iter()

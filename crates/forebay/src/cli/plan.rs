@@ -7,8 +7,12 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use forebay_config::{DurationValue, RateValue};
 use forebay_plan::flows::relayed::Relay;
+use forebay_plan::weights::Range;
 
 use super::share;
+
+/// The highest metric of any protocol.
+const MOST_METRIC: i64 = Range::WIDE.metric as i64;
 
 #[derive(Debug, Args)]
 pub(crate) struct PlanArgs {
@@ -301,10 +305,15 @@ pub(crate) struct WeightsArgs {
     /// Keep the scale of the metrics, and change as few as possible.
     #[arg(long)]
     pub(crate) few: bool,
+    /// The highest metric that links get [default: that of the routers' OSPF or IS-IS; 65535
+    /// without --routers].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MOST_METRIC))]
+    pub(crate) most_metric: Option<u32>,
     /// Use the metrics of this file, which an earlier --out wrote, instead of a search.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["few", "out"])]
     pub(crate) metrics: Option<PathBuf>,
-    /// The routers with their daemons, in TOML: show what would change there, and in which order.
+    /// The routers with their daemons of OSPF or IS-IS, in TOML: show what would change there, and
+    /// in which order.
     #[arg(long, value_name = "FILE")]
     pub(crate) routers: Option<PathBuf>,
     /// Carry the metrics out at the routers.

@@ -6,8 +6,8 @@ use forebay_config::read_text;
 use forebay_plan::input::{self, LARGEST};
 use forebay_plan::network::Network;
 use forebay_plan::plan::{Config, Scope};
-use forebay_plan::topology::LinkId;
-use forebay_plan::weights::{Report, Search, search};
+use forebay_plan::topology::{LinkId, RouterId, Topology};
+use forebay_plan::weights::{Range, Report, Search, search};
 use forebay_serve::igp::{self, How, Made, Session};
 use serde_json::json;
 
@@ -32,14 +32,15 @@ pub(super) fn run(args: &WeightsArgs) -> Result<(), Failure> {
         let session = Session { config, network: &network };
         return igp::withdraw(&session, &|| interrupt.is_raised(), &mut tell).map_err(cause);
     }
+    let range = range(args, config.as_ref(), &network)?;
     let (wanted, report) = match &args.metrics {
         Some(file) => {
             let text = read_text(file, LARGEST)?;
-            let metrics = input::metrics(file, &text, &network.topology)?;
+            let metrics = input::metrics(file, &text, &network.topology, range)?;
             (Wanted { metrics, reason: format!("as in {}", file.display()) }, None)
         }
         None => {
-            let report = find(args, &network)?;
+            let report = find(args, &network, range)?;
             print_beside(args.json.as_deref(), &report.to_string())?;
             if let Some(out) = &args.out {
                 write(out, &report.csv())?;
@@ -87,7 +88,47 @@ pub(super) fn run(args: &WeightsArgs) -> Result<(), Failure> {
     }
 }
 
-fn find(args: &WeightsArgs, network: &Network) -> Result<Report, Failure> {
+/// Returns the metrics that links may get: those of the routers, or those of OSPF without any, up
+/// to the highest that the user wants.
+fn range(
+    args: &WeightsArgs,
+    config: Option<&igp::config::Config>,
+    network: &Network,
+) -> Result<Range, Failure> {
+    let range = match config {
+        None => Range { metric: args.most_metric.unwrap_or(Range::OSPF.metric), ..Range::OSPF },
+        Some(config) => igp::range(&Session { config, network }).map_err(cause)?,
+    };
+    match args.most_metric {
+        Some(most) if most > range.metric => Err(format!(
+            "--most-metric {most} is above {}, the highest metric of the routers",
+            range.metric
+        )
+        .into()),
+        Some(metric) => Ok(Range { metric, ..range }),
+        None => Ok(range),
+    }
+}
+
+/// Checks that the present metrics are in the range, since those that do not change stay.
+fn check_present(topology: &Topology, range: Range) -> Result<(), Failure> {
+    let Some(link) = topology.links().iter().find(|link| link.metric > range.metric) else {
+        return Ok(());
+    };
+    let name = |router: RouterId| &topology.routers()[router.index()].name;
+    let message = format!(
+        "the link from {} to {} has the metric {} in the topology, and the highest is {}: divide \
+         all metrics of the topology by the same number, or raise --most-metric",
+        name(link.from),
+        name(link.to),
+        link.metric,
+        range.metric
+    );
+    Err(message.into())
+}
+
+fn find(args: &WeightsArgs, network: &Network, range: Range) -> Result<Report, Failure> {
+    check_present(&network.topology, range)?;
     let limit = args.network.aggregates.get();
     let flows = network.demands.len();
     // Metrics change the paths to all routers, so that the network cannot be reduced.
@@ -105,7 +146,7 @@ fn find(args: &WeightsArgs, network: &Network) -> Result<Report, Failure> {
         paths: args.network.paths,
     };
     let (moves, passes) = (args.moves.get(), args.passes.get());
-    let wanted = Search { moves, passes, seed: args.seed, few: args.few };
+    let wanted = Search { moves, passes, seed: args.seed, few: args.few, range };
     Ok(search(network, &config, &wanted)?)
 }
 
@@ -182,6 +223,17 @@ mod tests {
     use forebay_plan::weights::Change;
 
     use super::*;
+
+    #[test]
+    fn present_metrics_beyond_the_range_are_refused() {
+        let text = r#"{"directed": true,
+            "nodes": [{"id": 1, "label": "a"}, {"id": 2, "label": "b"}],
+            "links": [{"source": 1, "target": 2, "metric": 64}]}"#;
+        let topology = input::topology("t.json".as_ref(), text).unwrap();
+        let error = check_present(&topology, Range::NARROW).unwrap_err().to_string();
+        assert!(error.contains("from a to b has the metric 64") && error.contains("63"), "{error}");
+        assert!(check_present(&topology, Range { metric: 64, ..Range::NARROW }).is_ok());
+    }
 
     #[test]
     fn metrics_that_carry_hardly_more_change_nothing() {

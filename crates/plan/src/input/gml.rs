@@ -260,7 +260,7 @@ fn edge(entries: &[Entry<'_>], line: usize) -> Result<DraftEdge, Fault> {
             }
             "metric" => {
                 let metric = entry.value.number().and_then(whole_metric);
-                edge.metric = Some(metric.ok_or_else(|| fault("metric: write 1 to 65535"))?);
+                edge.metric = Some(metric.ok_or_else(|| fault("metric: write 1 to 16777214"))?);
             }
             _ => {}
         }

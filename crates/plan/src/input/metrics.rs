@@ -9,7 +9,7 @@ use crate::input::demands::fields;
 use crate::input::providers::unknown_router;
 use crate::input::{error, without_mark};
 use crate::topology::{LinkId, RouterId, Topology};
-use crate::weights::MOST_METRIC;
+use crate::weights::Range;
 
 /// The columns in their order.
 const HEADER: &str = "from,to,present,metric";
@@ -18,12 +18,13 @@ const HEADER: &str = "from,to,present,metric";
 /// used: the routers say what is present.
 ///
 /// # Errors
-/// If a line is not a metric from 1 to 65535, or names a router or link that the topology lacks, a
-/// link twice, or one of several parallel links.
+/// If a line is not a metric from 1 to the highest of `range`, or names a router or link that the
+/// topology lacks, a link twice, or one of several parallel links.
 pub fn metrics(
     file: &Path,
     text: &str,
     topology: &Topology,
+    range: Range,
 ) -> Result<Vec<(LinkId, u32)>, ConfigError> {
     let routers = topology.by_name();
     let mut links: BTreeMap<(RouterId, RouterId), Vec<LinkId>> = BTreeMap::new();
@@ -58,9 +59,9 @@ pub fn metrics(
             }
             None => return Err(fail(format!("the topology has no link from {from} to {to}"))),
         };
-        let metric: Option<u32> = metric.parse().ok().filter(|m| (1..=MOST_METRIC).contains(m));
+        let metric: Option<u32> = metric.parse().ok().filter(|m| (1..=range.metric).contains(m));
         let metric =
-            metric.ok_or_else(|| fail(format!("write a metric from 1 to {MOST_METRIC}")))?;
+            metric.ok_or_else(|| fail(format!("write a metric from 1 to {}", range.metric)))?;
         if !found.insert(link) {
             return Err(fail(format!("the link from {from} to {to} occurs twice")));
         }
@@ -79,16 +80,25 @@ mod tests {
     #[test]
     fn metrics_are_read_and_errors_name_the_line() {
         let topology = crate::input::topology("t.json".as_ref(), TOPOLOGY).unwrap();
-        let read = |lines: &str| {
+        let read_in = |lines: &str, range| {
             let text = format!("{HEADER}\n{lines}");
-            metrics("m.csv".as_ref(), &text, &topology).map_err(|e| e.to_string())
+            metrics("m.csv".as_ref(), &text, &topology, range).map_err(|e| e.to_string())
         };
+        let read = |lines: &str| read_in(lines, Range::OSPF);
         let found = read("\"Rome, I\",Oslo,10,25\nOslo,\"Rome, I\",,7\n").unwrap();
         let ends: Vec<_> = found
             .iter()
             .map(|(id, metric)| (topology.link(*id).from.0, topology.link(*id).to.0, *metric))
             .collect();
         assert_eq!(ends, [(0, 1, 25), (1, 0, 7)]);
+        for (range, most) in
+            [(Range::NARROW, 63), (Range::TRANSITION, 63), (Range::WIDE, 16_777_214)]
+        {
+            let line = |metric: u32| format!("Oslo,Bern,1,{metric}\n");
+            assert_eq!(read_in(&line(most), range).unwrap()[0].1, most);
+            let error = read_in(&line(most + 1), range).unwrap_err();
+            assert_eq!(error, format!("m.csv:2: write a metric from 1 to {most}"));
+        }
         for (lines, expected) in [
             ("Oslo,Bern,1\n", "m.csv:2: has 3 fields"),
             ("Oslo,Bern,1,0\n", "m.csv:2: write a metric from 1 to 65535"),
@@ -101,7 +111,7 @@ mod tests {
             let error = read(lines).unwrap_err();
             assert!(error.starts_with(expected), "{error}, not {expected}");
         }
-        let error = metrics("m.csv".as_ref(), "", &topology).unwrap_err().to_string();
+        let error = metrics("m.csv".as_ref(), "", &topology, Range::OSPF).unwrap_err().to_string();
         assert!(error.starts_with("m.csv:1: the first line should be"), "{error}");
     }
 }

@@ -36,6 +36,7 @@ pub use repetita::{demands_repetita, repetita};
 pub use sndlib::{demands_sndlib, sndlib};
 
 use crate::topology::Topology;
+use crate::weights::Range;
 
 /// The largest file of a topology or of demands, in bytes: a few times what the other limits allow.
 pub const LARGEST: Bytes = Bytes(64_000_000);
@@ -111,9 +112,9 @@ fn truth(text: &str) -> Option<bool> {
     }
 }
 
-/// Returns a metric, which may be written as a float.
+/// Returns a metric of OSPF or IS-IS, which may be written as a float.
 fn whole_metric(number: f64) -> Option<u32> {
-    let valid = (1.0..=65535.0).contains(&number) && number.fract() == 0.0;
+    let valid = (1.0..=f64::from(Range::WIDE.metric)).contains(&number) && number.fract() == 0.0;
     valid.then_some(number as u32)
 }
 
@@ -131,7 +132,7 @@ fn whole_id(word: &str) -> String {
 /// What is wrong with a capacity.
 const NO_CAPACITY: &str = "a capacity is not a rate: write bits per second, at most 10^15";
 /// What is wrong with a metric.
-const NO_METRIC: &str = "a metric is invalid: write 1 to 65535";
+const NO_METRIC: &str = "a metric is invalid: write 1 to 16777214";
 
 /// The highest rate that is accepted, in bits per second. A million of them still fit into a sum.
 pub const MOST_RATE: f64 = 1e15;

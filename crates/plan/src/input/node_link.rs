@@ -92,7 +92,7 @@ const NO_ID: &str = "an id is not a number, a text or a list of these";
 ///
 /// A node has an `id`, and may have a `label`, or else a `name`, and `serves`, which is false for
 /// routers without users. A link has `source` and `target`, and may have a `capacity` (bits per
-/// second, or a text such as `"10 Gbit/s"`) and a `metric` (1 to 65535).
+/// second, or a text such as `"10 Gbit/s"`) and a `metric` (1 to 16777214).
 ///
 /// # Errors
 /// If the text is not such JSON, or not a network.
@@ -238,7 +238,11 @@ mod tests {
             (link("\"metric\": 1"), "a.json:4: missing field `target`"),
             (
                 link("\"target\": 1, \"metric\": 0"),
-                "a.json:3: a metric is invalid: write 1 to 65535",
+                "a.json:3: a metric is invalid: write 1 to 16777214",
+            ),
+            (
+                link("\"target\": 1, \"metric\": 16777215"),
+                "a.json:3: a metric is invalid: write 1 to 16777214",
             ),
         ];
         for (text, expected) in cases {

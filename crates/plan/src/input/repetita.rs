@@ -223,7 +223,7 @@ mod tests {
             (with("2500.5", "-1"), "a.graph:11: \"-1\" is not a rate: write kbit/s, at most 10^12"),
             (
                 with("edge_2 1 2 5", "edge_2 1 2 0"),
-                "a.graph:11: a metric is invalid: write 1 to 65535",
+                "a.graph:11: a metric is invalid: write 1 to 16777214",
             ),
             (with("edge_2 1 2", "edge_2 1 3"), "a.graph:11: an edge names the unknown router 3"),
             (with("NODES 3", "NODES 20001"), "a.graph:1: there are more than 20000"),

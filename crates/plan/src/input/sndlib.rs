@@ -146,7 +146,7 @@ fn metric(cost: f64, line: usize) -> Result<Option<u32>, Fault> {
         return Ok(None);
     }
     let metric = (cost > 0.0).then(|| cost.round().max(1.0)).and_then(whole_metric);
-    let message = format!("the routing cost {cost} is not a metric: write 0 to 65535");
+    let message = format!("the routing cost {cost} is not a metric: write 0 to 16777214");
     metric.map(Some).ok_or(Fault { line, message })
 }
 

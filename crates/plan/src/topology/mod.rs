@@ -60,7 +60,7 @@ pub struct Link {
     pub to: RouterId,
     /// The capacity; `None` if the file has none, in which case the link is no limit.
     pub capacity: Option<Rate>,
-    /// The OSPF metric (RFC 2328): at least 1.
+    /// The metric of OSPF (RFC 2328) or IS-IS (RFC 5305): at least 1.
     pub metric: u32,
 }
 

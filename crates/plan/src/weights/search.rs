@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::MOST_METRIC;
+use super::Search;
 use super::order::Fullest;
 use crate::network::Network;
 use crate::paths::{Entering, Tree, UNREACHABLE};
@@ -191,24 +191,24 @@ fn loads(topology: &Topology, tree: &Tree, sources: &[(RouterId, f64)]) -> Vec<(
 }
 
 /// Returns metrics with which the demands of `network` cost less on the shortest paths of
-/// `topology`, after some moves with this seed. Metrics are at most twice the highest present one
-/// with `above` added.
+/// `topology`, after the moves of one pass. New metrics are in the range of `search`, and at most
+/// twice the highest present one with `above` added.
 pub(super) fn improve(
     topology: &Topology,
     network: &Network,
-    (moves, seed): (usize, u64),
+    search: &Search,
     above: u32,
 ) -> Vec<u32> {
     let mut state = State::new(topology, network);
-    let mut draw = Draw::new(seed);
+    let mut draw = Draw::new(search.seed);
     let links = topology.links().len();
     let most = topology.links().iter().map(|l| l.metric).max().unwrap_or(1).saturating_add(above);
-    let range = most.saturating_mul(2).min(MOST_METRIC);
+    let range = most.saturating_mul(2).min(search.range.metric);
     let mut present = state.cost();
     if links == 0 || state.targets.is_empty() {
         return topology.links().iter().map(|l| l.metric).collect();
     }
-    for _ in 0..moves {
+    for _ in 0..search.moves {
         let any = |draw: &mut Draw| LinkId(draw.below(links) as u32);
         let (link, metric) = if draw.unit() < TARGETED {
             let used = |link: &LinkId| state.load[link.index()] / state.capacities[link.index()];

@@ -66,7 +66,7 @@ fn metrics_carry_all_where_they_can() {
     };
     let long = metric("A", "E") + metric("E", "F") + metric("F", "D");
     assert!(long < metric("A", "B") + metric("B", "D"), "{:?}", report.links);
-    assert!(report.links.iter().all(|l| (1..=MOST_METRIC).contains(&l.metric)));
+    assert!(report.links.iter().all(|l| (1..=Range::OSPF.metric).contains(&l.metric)));
 }
 
 #[test]
@@ -102,6 +102,24 @@ proptest! {
         prop_assert!(is_consistent(&network.topology, &network, &moves));
     }
 
+    /// Metrics that are in the range of a protocol stay in it.
+    #[test]
+    fn metrics_stay_in_the_range(
+        seed in any::<u64>(),
+        few in any::<bool>(),
+        most in prop::sample::select(vec![1, 2, 17, 63, 65_535, 16_777_214]),
+    ) {
+        let mut draw = Draw::new(seed);
+        let mut network = SetUp::default().network(plane(6, 1.6, &mut draw), &mut draw);
+        for link in 0..network.topology.links().len() as u32 {
+            network.topology.set_metric(LinkId(link), 1 + draw.below(most as usize) as u32);
+        }
+        let range = Range { metric: most, path: u64::MAX };
+        let search_in = Search { moves: 100, passes: 1, seed, few, range };
+        let report = search(&network, &config(), &search_in).unwrap();
+        prop_assert!(report.links.iter().all(|l| (1..=most).contains(&l.metric)), "{report:?}");
+    }
+
     /// Metrics never carry less than the present ones, and never more than the best paths.
     #[test]
     fn metrics_are_between_the_present_and_the_joint_plan(seed in any::<u64>()) {
@@ -109,7 +127,7 @@ proptest! {
         let set_up = SetUp { providers: 4, ..SetUp::default() };
         let network = set_up.network(plane(8, 1.6, &mut draw), &mut draw);
         let most = plan::Config { method: Method::Most, paths: NonZeroUsize::new(200).unwrap(), ..config() };
-        let quick = Search { moves: 200, passes: 2, seed, few: false };
+        let quick = Search { moves: 200, passes: 2, seed, ..Search::default() };
         let report = search(&network, &most, &quick).unwrap();
         prop_assert!(report.hints <= report.metrics);
         prop_assert!(report.metrics <= report.joint * (1.0 + 1e-6), "{report:?}");

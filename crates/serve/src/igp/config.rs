@@ -19,6 +19,11 @@ const MOST_SETTLE: u64 = 600_000;
 const HALF_LIFE: u64 = 3600;
 /// The half-lives of damping that may be set, in seconds.
 const HALF_LIVES: std::ops::RangeInclusive<u64> = 1..=86_400;
+/// The usual time after a change, in milliseconds, with OSPF.
+const SETTLE: u64 = 2000;
+/// The usual time after a change, in milliseconds, with IS-IS: FRR makes a router's LSP at most
+/// every 30 seconds (`lsp-gen-interval`), so that the second change of a router may wait for long.
+const SETTLE_ISIS: u64 = 32_000;
 /// The longest name of an interface: `IFNAMSIZ` of Linux without the last octet.
 const LONGEST: usize = 15;
 
@@ -26,9 +31,20 @@ const LONGEST: usize = 15;
 #[serde(deny_unknown_fields)]
 struct File {
     journal: PathBuf,
+    #[serde(default)]
+    igp: IgpName,
+    level: Option<Spanned<u8>>,
     settle: Option<Spanned<DurationValue>>,
     half_life: Option<Spanned<DurationValue>>,
     router: Vec<Spanned<RouterTable>>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum IgpName {
+    #[default]
+    Ospf,
+    Isis,
 }
 
 #[derive(Debug, Deserialize)]
@@ -38,8 +54,7 @@ struct RouterTable {
     vtysh: Option<Spanned<Vec<String>>>,
     #[serde(default)]
     quoted: bool,
-    #[serde(default)]
-    ospf6: bool,
+    ospf6: Option<Spanned<bool>>,
     link: Vec<Spanned<LinkTable>>,
 }
 
@@ -50,6 +65,30 @@ struct LinkTable {
     interface: Spanned<String>,
 }
 
+/// The protocol whose metrics are changed, as a router speaks it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Igp {
+    /// OSPFv2 for IPv4, and OSPFv3 for IPv6.
+    Ospf {
+        /// Whether the router speaks OSPFv3 too, whose metrics are the same then.
+        v3: bool,
+    },
+    /// IS-IS, whose metrics are those of both address families.
+    Isis {
+        /// The level; `None` for all that an interface has, whose metrics are the same then.
+        level: Option<Level>,
+    },
+}
+
+/// A level of IS-IS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// Routing inside an area.
+    One,
+    /// Routing between areas.
+    Two,
+}
+
 /// A router with its daemon.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Router {
@@ -57,8 +96,8 @@ pub struct Router {
     pub vtysh: Vec<String>,
     /// Whether arguments are quoted for a shell, as `ssh` needs it.
     pub quoted: bool,
-    /// Whether the router speaks OSPFv3 too, whose metrics are the same then.
-    pub ospf6: bool,
+    /// The protocol whose metrics are changed.
+    pub igp: Igp,
     /// The interface towards each neighbour, by its name in the topology.
     pub interfaces: BTreeMap<String, String>,
 }
@@ -91,8 +130,21 @@ impl Config {
 
 impl File {
     fn check(self, source: &Source, path: &Path) -> Result<Config, ConfigError> {
+        let level = match &self.level {
+            None => None,
+            Some(level) => {
+                let fail = |message| Err(source.error_at(level.span(), "level", message));
+                match (self.igp, level.get_ref()) {
+                    (IgpName::Ospf, _) => return fail("is of igp = \"isis\": remove it"),
+                    (IgpName::Isis, 1) => Some(Level::One),
+                    (IgpName::Isis, 2) => Some(Level::Two),
+                    _ => return fail("write 1 or 2, or leave it out for both"),
+                }
+            }
+        };
         let settle = match &self.settle {
-            None => 2000,
+            None if self.igp == IgpName::Isis => SETTLE_ISIS,
+            None => SETTLE,
             Some(value) => {
                 let time = value.get_ref().0.0 / 1_000_000;
                 if time > MOST_SETTLE {
@@ -130,10 +182,21 @@ impl File {
                     return Err(source.error_at(words.span(), "router.vtysh", message));
                 }
             };
+            let igp = match (self.igp, &table.ospf6) {
+                (IgpName::Ospf, v3) => {
+                    Igp::Ospf { v3: v3.as_ref().is_some_and(|v3| *v3.get_ref()) }
+                }
+                (IgpName::Isis, None) => Igp::Isis { level },
+                (IgpName::Isis, Some(ospf6)) => {
+                    let message =
+                        "is of OSPF: remove it, as IS-IS has one metric for IPv4 and IPv6";
+                    return Err(source.error_at(ospf6.span(), "router.ospf6", message));
+                }
+            };
             let router = Router {
                 vtysh,
                 quoted: table.quoted,
-                ospf6: table.ospf6,
+                igp,
                 interfaces: interfaces(source, &table.link)?,
             };
             let name = &table.name;
@@ -171,7 +234,7 @@ fn interfaces(
             return Err(source.error_at(interface.span(), "router.link.interface", message));
         }
         if interfaces.values().any(|other| other == name) {
-            let message = "occurs twice at this router";
+            let message = "occurs twice at this router: here an interface leads to one neighbour";
             return Err(source.error_at(interface.span(), "router.link.interface", message));
         }
         if interfaces.insert(to.get_ref().clone(), name.clone()).is_some() {
@@ -203,7 +266,25 @@ mod tests {
         assert_eq!((config.settle.as_millis(), config.journal), (2000, "dir/j".into()));
         let rome = &config.routers["Rome"];
         assert_eq!((rome.vtysh.as_slice(), rome.quoted), (&["vtysh".to_owned()][..], false));
-        assert_eq!((rome.interfaces["Milan"].as_str(), rome.ospf6), ("eth0", false));
+        assert_eq!(rome.interfaces["Milan"], "eth0");
+        assert_eq!(rome.igp, Igp::Ospf { v3: false });
+        let config = parse(&format!("{START}{ROUTER}ospf6 = true\n")).unwrap();
+        assert_eq!(config.routers["Rome"].igp, Igp::Ospf { v3: true });
+    }
+
+    #[test]
+    fn isis_has_its_own_level_and_time_to_settle() {
+        for (line, level) in
+            [("", None), ("level = 1\n", Some(Level::One)), ("level = 2\n", Some(Level::Two))]
+        {
+            let config = parse(&format!("{START}igp = \"isis\"\n{line}{ROUTER}")).unwrap();
+            assert_eq!(config.routers["Rome"].igp, Igp::Isis { level });
+            assert_eq!(config.settle.as_secs(), 32);
+        }
+        let config = parse(&format!("{START}igp = \"isis\"\nsettle = \"3 s\"\n{ROUTER}")).unwrap();
+        assert_eq!(config.settle.as_secs(), 3);
+        let config = parse(&format!("{START}igp = \"ospf\"\n{ROUTER}")).unwrap();
+        assert_eq!(config.routers["Rome"].igp, Igp::Ospf { v3: false });
     }
 
     #[test]
@@ -219,6 +300,13 @@ mod tests {
             (format!("{START}half_life = \"0 s\"\n{ROUTER}"), "2: half_life: write a time from"),
             (format!("{START}{ROUTER}{ROUTER}"), "6: router.name: occurs twice"),
             (format!("{START}{ROUTER}vtysh = []\n"), "5: router.vtysh: write a command"),
+            (format!("{START}igp = \"rip\"\n{ROUTER}"), "2: igp: unknown variant `rip`"),
+            (format!("{START}level = 2\n{ROUTER}"), "2: level: is of igp = \"isis\""),
+            (format!("{START}igp = \"isis\"\nlevel = 3\n{ROUTER}"), "3: level: write 1 or 2"),
+            (
+                format!("{START}igp = \"isis\"\n{ROUTER}ospf6 = true\n"),
+                "6: router.ospf6: is of OSPF: remove it",
+            ),
             (link("Oslo", "eth0"), "4: router.link.interface: occurs twice"),
             (link("Milan", "eth1"), "4: router.link.to: occurs twice"),
             (link("Oslo", "eth1; reload"), "4: router.link.interface: \"eth1; reload\" is no"),

@@ -1,15 +1,21 @@
-//! Reads and changes the metrics of FRR's OSPF daemons through its shell, `vtysh`.
+//! Reads and changes the metrics of FRR's daemons through its shell, `vtysh`.
 //!
-//! Changes are of the running configuration alone: a router that starts again has its stored one.
+//! The module of each protocol has what its daemons print; the shell and the way to set a metric
+//! are the same. Changes are of the running configuration alone: a router that starts again has its
+//! stored one.
+
+mod isis;
+mod ospf;
 
 use std::collections::BTreeMap;
 use std::io;
 use std::process::Command;
 use std::time::Duration;
 
-use serde_json::Value;
+use forebay_plan::weights::Range;
 
-use super::config::Router;
+use super::config::{Igp, Router};
+use super::metrics::{Instance, Metrics};
 use crate::command::{CommandError, run};
 
 /// The time after which a command that has not ended counts as failed.
@@ -19,31 +25,56 @@ const LARGEST: u64 = 50_000_000;
 /// The longest part of an error that is shown.
 const SHOWN: usize = 300;
 
-/// The metric of an interface.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Metric {
-    /// The metric in use.
-    pub value: u32,
-    /// Whether the configuration has it. Otherwise it follows from the interface's rate.
-    pub configured: bool,
+/// An interface with the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interface {
+    /// The metrics of all instances.
+    pub metrics: Metrics,
+    /// The number of neighbours: more than one on a LAN, where all of them are reached with the
+    /// same metric. 0 if there is none, or the daemon does not say.
+    pub neighbours: usize,
+    /// The metrics that the interface may get.
+    pub range: Range,
 }
 
-/// The metrics of an interface in each version of OSPF.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Metrics {
-    /// In OSPFv2; `None` if that does not run there.
-    pub v2: Option<Metric>,
-    /// The metric in OSPFv3; `None` if that does not run there.
-    pub v3: Option<Metric>,
+impl Interface {
+    fn new(range: Range) -> Self {
+        Self { metrics: Metrics::default(), neighbours: 0, range }
+    }
 }
 
-/// What a version of OSPF is to get.
+/// What an instance is to get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
     /// This metric in the configuration.
     Metric(u32),
     /// No metric in the configuration.
     Usual,
+}
+
+/// What an instance of an interface is to get.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Setting {
+    /// The instance that is set.
+    pub instance: Instance,
+    /// The metric that it gets.
+    pub wanted: Wanted,
+}
+
+impl Setting {
+    /// Returns the line of an interface's configuration.
+    fn line(self) -> String {
+        let line = match self.instance {
+            Instance::Ospf2 => "ip ospf cost",
+            Instance::Ospf3 => "ipv6 ospf6 cost",
+            Instance::Level1 => "isis metric level-1",
+            Instance::Level2 => "isis metric level-2",
+        };
+        match self.wanted {
+            Wanted::Metric(metric) => format!("{line} {metric}"),
+            Wanted::Usual => format!("no {line}"),
+        }
+    }
 }
 
 /// The shell of a router.
@@ -58,43 +89,26 @@ impl<'a> Frr<'a> {
         Self { router }
     }
 
-    /// Reads the metrics of all interfaces with OSPF.
+    /// Reads all interfaces with the router's protocol.
     ///
     /// # Errors
-    /// If the shell fails, or OSPF does not run.
-    pub fn read(&self) -> Result<BTreeMap<String, Metrics>, CommandError> {
-        let configured = configured(&self.ask(&["show running-config"])?);
-        let mut all: BTreeMap<String, Metrics> = BTreeMap::new();
-        let v2 = self.json("show ip ospf interface json")?;
-        for (name, value) in metrics(&v2["interfaces"]) {
-            let configured = configured.get(&(name.clone(), false)) == Some(&value);
-            all.entry(name).or_default().v2 = Some(Metric { value, configured });
+    /// If the shell fails, or the protocol does not run.
+    pub fn read(&self) -> Result<BTreeMap<String, Interface>, CommandError> {
+        match self.router.igp {
+            Igp::Ospf { v3 } => ospf::read(*self, v3),
+            Igp::Isis { .. } => isis::read(*self),
         }
-        if self.router.ospf6 {
-            for (name, value) in metrics(&self.json("show ipv6 ospf6 interface json")?) {
-                let configured = configured.get(&(name.clone(), true)) == Some(&value);
-                all.entry(name).or_default().v3 = Some(Metric { value, configured });
-            }
-        }
-        Ok(all)
     }
 
-    /// Sets what an interface has in OSPFv2, and in OSPFv3 if given.
+    /// Sets the metrics of an interface.
     ///
     /// # Errors
     /// If the shell refuses.
-    pub fn set(&self, interface: &str, v2: Wanted, v3: Option<Wanted>) -> Result<(), CommandError> {
-        let enter = format!("interface {interface}");
-        let mut lines = vec!["configure terminal".to_owned(), enter, line("ip ospf", v2)];
-        lines.extend(v3.map(|v3| line("ipv6 ospf6", v3)));
+    pub fn set(&self, interface: &str, settings: &[Setting]) -> Result<(), CommandError> {
+        let mut lines = vec!["configure terminal".to_owned(), format!("interface {interface}")];
+        lines.extend(settings.iter().map(|setting| setting.line()));
         let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
         self.ask(&lines).map(drop)
-    }
-
-    fn json(&self, line: &str) -> Result<Value, CommandError> {
-        let text = self.ask(&[line])?;
-        serde_json::from_str(&text)
-            .map_err(|e| CommandError::Output(self.name(line), e.to_string()))
     }
 
     fn name(&self, line: &str) -> String {
@@ -131,44 +145,24 @@ impl<'a> Frr<'a> {
     }
 }
 
-fn line(protocol: &str, wanted: Wanted) -> String {
-    match wanted {
-        Wanted::Metric(metric) => format!("{protocol} cost {metric}"),
-        Wanted::Usual => format!("no {protocol} cost"),
-    }
+/// A part of a running configuration.
+#[derive(Debug)]
+struct Section<'a> {
+    /// The words of its first line, which is not indented.
+    header: Vec<&'a str>,
+    /// The words of each line below, which are indented.
+    lines: Vec<Vec<&'a str>>,
 }
 
-/// Returns the metrics in an object of interfaces, as `show ip ospf interface json` has it.
-/// Interfaces without one, such as loopback interfaces of OSPFv3, are left out.
-fn metrics(interfaces: &Value) -> Vec<(String, u32)> {
-    let all = interfaces.as_object().into_iter().flatten();
-    let metric = |(name, value): (&String, &Value)| {
-        Some((name.clone(), u32::try_from(value["cost"].as_u64()?).ok()?))
-    };
-    all.filter_map(metric).collect()
-}
-
-/// Returns the metrics in a configuration, by interface and whether they are of OSPFv3.
-fn configured(text: &str) -> BTreeMap<(String, bool), u32> {
-    let mut found = BTreeMap::new();
-    let mut interface: Option<&str> = None;
+/// Returns the parts of a running configuration.
+fn sections(text: &str) -> Vec<Section<'_>> {
+    let mut found: Vec<Section<'_>> = Vec::new();
     for line in text.lines() {
         let words: Vec<&str> = line.split_whitespace().collect();
         if !line.starts_with(' ') {
-            interface = match words.as_slice() {
-                ["interface", name, ..] => Some(*name),
-                _ => None,
-            };
-            continue;
-        }
-        let Some(name) = interface else { continue };
-        let (v3, metric) = match words.as_slice() {
-            ["ip", "ospf", "cost", metric] => (false, metric),
-            ["ipv6", "ospf6", "cost", metric] => (true, metric),
-            _ => continue,
-        };
-        if let Ok(metric) = metric.parse() {
-            found.insert((name.to_owned(), v3), metric);
+            found.push(Section { header: words, lines: Vec::new() });
+        } else if let Some(section) = found.last_mut() {
+            section.lines.push(words);
         }
     }
     found
@@ -179,35 +173,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_daemons_state_is_read() {
-        // As FRR 8.4.4 prints it, shortened.
-        let v2: Value = serde_json::from_str(
-            r#"{"interfaces":{"fb-b":{"ifUp":true,"ospfEnabled":true,"networkType":"POINTOPOINT",
-            "cost":33,"nbrCount":1,"nbrAdjacentCount":1}}}"#,
-        )
-        .unwrap();
-        assert_eq!(metrics(&v2["interfaces"]), [("fb-b".to_owned(), 33)]);
-        let v3: Value = serde_json::from_str(
-            r#"{"fb-b":{"status":"up","cost":10},"lo":{"status":"up","type":"LOOPBACK"}}"#,
-        )
-        .unwrap();
-        assert_eq!(metrics(&v3), [("fb-b".to_owned(), 10)]);
-        let text = "Building configuration...\n\n!\ninterface fb-b\n ip ospf area 0\n ip ospf cost 33\n \
-                    ipv6 ospf6 cost 44\nexit\n!\ninterface fb-c\n ip ospf area 0\nexit\n!\n\
-                    router ospf\n ospf router-id 10.9.0.1\n ip ospf cost 5\nexit\n!\nend\n";
-        let b = |v3| ("fb-b".to_owned(), v3);
-        assert_eq!(configured(text), [(b(false), 33), (b(true), 44)].into());
-    }
-
-    #[test]
     fn metrics_become_lines_of_the_shell() {
-        assert_eq!(line("ip ospf", Wanted::Metric(12)), "ip ospf cost 12");
-        assert_eq!(line("ipv6 ospf6", Wanted::Usual), "no ipv6 ospf6 cost");
+        for (instance, wanted, expected) in [
+            (Instance::Ospf2, Wanted::Metric(12), "ip ospf cost 12"),
+            (Instance::Ospf3, Wanted::Usual, "no ipv6 ospf6 cost"),
+            (Instance::Level1, Wanted::Metric(16_777_214), "isis metric level-1 16777214"),
+            (Instance::Level2, Wanted::Usual, "no isis metric level-2"),
+        ] {
+            assert_eq!(Setting { instance, wanted }.line(), expected);
+        }
     }
 
     fn router(script: &str) -> Router {
         let vtysh = ["sh", "-c", script, "vtysh"].map(str::to_owned).to_vec();
-        Router { vtysh, quoted: false, ospf6: false, interfaces: BTreeMap::new() }
+        Router { vtysh, quoted: false, igp: Igp::Ospf { v3: false }, interfaces: BTreeMap::new() }
     }
 
     #[test]
@@ -218,7 +197,8 @@ mod tests {
             ("exit 7", "it failed without output (exit status: 7)"),
         ] {
             let router = router(script);
-            let error = Frr::new(&router).set("eth0", Wanted::Metric(3), None).unwrap_err();
+            let three = Setting { instance: Instance::Ospf2, wanted: Wanted::Metric(3) };
+            let error = Frr::new(&router).set("eth0", &[three]).unwrap_err();
             let error = error.to_string();
             assert!(error.contains(expected), "{error}");
             assert!(error.contains("interface eth0; ip ospf cost 3"), "{error}");
@@ -234,7 +214,9 @@ mod tests {
     fn arguments_are_quoted_for_a_remote_shell() {
         let mut router = router("for word; do printf '[%s]' \"$word\" >&2; done; exit 1");
         router.quoted = true;
-        let error = Frr::new(&router).set("eth0", Wanted::Usual, Some(Wanted::Metric(4)));
+        let settings = [(Instance::Ospf2, Wanted::Usual), (Instance::Ospf3, Wanted::Metric(4))]
+            .map(|(instance, wanted)| Setting { instance, wanted });
+        let error = Frr::new(&router).set("eth0", &settings);
         let error = error.unwrap_err().to_string();
         let expected = "[-c]['configure terminal'][-c]['interface eth0'][-c]['no ip ospf cost']\
                         [-c]['ipv6 ospf6 cost 4']";

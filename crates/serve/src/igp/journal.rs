@@ -9,7 +9,7 @@ use forebay_config::{ConfigError, read_text};
 use forebay_units::Bytes;
 use serde::{Deserialize, Serialize};
 
-use super::frr::Metrics;
+use super::metrics::Metrics;
 use crate::files::replace;
 
 /// The largest journal that is read, in bytes: 100 000 links.
@@ -56,20 +56,25 @@ impl Journal {
         &self.earlier
     }
 
-    /// Records what an interface has, unless it was changed before. The file is written before this
-    /// returns.
+    /// Records what an interface has in each instance that was not changed before. The file is
+    /// written before this returns.
     ///
     /// # Errors
     /// If the file cannot be written: the metric must not be changed then.
     pub fn note(&mut self, router: &str, interface: &str, metrics: Metrics) -> io::Result<()> {
         let key = (router.to_owned(), interface.to_owned());
-        if self.earlier.contains_key(&key) {
+        let earlier = self.earlier.get(&key).copied();
+        let all = earlier.map_or(metrics, |earlier| earlier.or(&metrics));
+        if earlier == Some(all) {
             return Ok(());
         }
-        self.earlier.insert(key.clone(), metrics);
+        self.earlier.insert(key.clone(), all);
         let written = self.write();
         if written.is_err() {
-            self.earlier.remove(&key);
+            match earlier {
+                None => self.earlier.remove(&key),
+                Some(earlier) => self.earlier.insert(key, earlier),
+            };
         }
         written
     }
@@ -97,14 +102,15 @@ impl Journal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::igp::frr::Metric;
+    use crate::igp::metrics::Metric;
 
     #[test]
     fn the_first_metrics_are_kept_until_they_are_forgotten() {
         let dir = std::env::temp_dir().join(format!("fb-igp-journal-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         let path = dir.join("j");
-        let metrics = |value| Metrics { v2: Some(Metric { value, configured: true }), v3: None };
+        let metric = |value| Some(Metric { value, configured: true });
+        let metrics = |value| Metrics { v2: metric(value), ..Metrics::default() };
         let mut journal = Journal::read(&path).unwrap();
         journal.note("Rome", "eth0", metrics(10)).unwrap();
         journal.note("Rome", "eth0", metrics(20)).unwrap();
@@ -112,6 +118,18 @@ mod tests {
         assert_eq!(read, journal);
         let key = ("Rome".to_owned(), "eth0".to_owned());
         assert_eq!(read.earlier(), &[(key, metrics(10))].into());
+        // An instance that is changed later adds its own.
+        let key = ("Rome".to_owned(), "eth0".to_owned());
+        let both = Metrics { v3: metric(7), ..metrics(20) };
+        read.note("Rome", "eth0", both).unwrap();
+        let both = Metrics { v3: metric(7), ..metrics(10) };
+        assert_eq!(read.earlier()[&key], both);
+        assert_eq!(Journal::read(&path).unwrap(), read);
+        // A level of IS-IS has its own metric, too.
+        let two = Metrics { level2: metric(9), ..Metrics::default() };
+        read.note("Oslo", "eth0", two).unwrap();
+        assert_eq!(Journal::read(&path).unwrap().earlier().values().copied().next(), Some(two));
+        read.forget("Oslo", "eth0").unwrap();
         read.forget("Rome", "eth0").unwrap();
         assert!(Journal::read(&path).unwrap().earlier().is_empty());
         std::fs::write(&path, "{}\n").unwrap();

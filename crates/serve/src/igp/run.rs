@@ -9,12 +9,14 @@ use std::time::{Duration, Instant};
 use forebay_config::ConfigError;
 use forebay_plan::network::Network;
 use forebay_plan::topology::{LinkId, Topology};
-use forebay_plan::weights::{Fullest, Order, Step, order};
+use forebay_plan::weights::{Fullest, Order, Range, Step, order};
 
-use super::config::{Config, Router};
+use super::config::{Config, Igp, Router};
 use super::damped;
-use super::frr::{Frr, Metric, Metrics, Wanted};
+use super::frr::{Frr, Interface, Setting, Wanted};
 use super::journal::Journal;
+use super::metrics::{Instance, Metrics};
+use super::possible::possible;
 use crate::command::CommandError;
 use crate::damping::CHANGE;
 use crate::lock::Lock;
@@ -88,7 +90,7 @@ pub struct Looked {
     /// Links whose metric at the router differs from that of the topology, in words. The order
     /// starts from the router's.
     pub differing: Vec<String>,
-    present: BTreeMap<LinkId, Metrics>,
+    pub(super) present: BTreeMap<LinkId, Interface>,
 }
 
 /// How changes are made.
@@ -123,11 +125,11 @@ pub struct Session<'a> {
 }
 
 impl Session<'_> {
-    fn topology(&self) -> &Topology {
+    pub(super) fn topology(&self) -> &Topology {
         &self.network.topology
     }
 
-    fn names(&self, link: LinkId) -> (&str, &str) {
+    pub(super) fn names(&self, link: LinkId) -> (&str, &str) {
         let link = self.topology().link(link);
         let name = |router: forebay_plan::topology::RouterId| {
             self.topology().routers()[router.index()].name.as_str()
@@ -136,7 +138,7 @@ impl Session<'_> {
     }
 
     /// Returns the router and the interface of a link, if the configuration has it.
-    fn find(&self, link: LinkId) -> Option<(&Router, &str)> {
+    pub(super) fn find(&self, link: LinkId) -> Option<(&Router, &str)> {
         let (from, to) = self.names(link);
         let router = self.config.routers.get(from)?;
         Some((router, router.interfaces.get(to)?))
@@ -161,9 +163,13 @@ impl Session<'_> {
         }
     }
 
-    /// Reads the metrics of all links that the configuration has.
-    fn read(&self) -> Result<BTreeMap<LinkId, Metrics>, Error> {
-        let mut by_router: BTreeMap<&str, BTreeMap<String, Metrics>> = BTreeMap::new();
+    fn unfit(&self, message: String) -> Error {
+        Error::Unfit(self.config.file.clone(), message)
+    }
+
+    /// Reads the interfaces of all links that the configuration has.
+    fn read(&self) -> Result<BTreeMap<LinkId, Interface>, Error> {
+        let mut by_router: BTreeMap<&str, BTreeMap<String, Interface>> = BTreeMap::new();
         for (name, router) in &self.config.routers {
             let read = Frr::new(router).read();
             by_router.insert(name, read.map_err(|e| Error::Router(name.clone(), e))?);
@@ -173,26 +179,40 @@ impl Session<'_> {
         for link in links {
             let Some((router, interface)) = self.find(link) else { continue };
             let (from, to) = self.names(link);
-            let metrics = by_router.get(from).and_then(|all| all.get(interface)).copied();
-            let metrics = metrics.unwrap_or_default();
-            let lacks = match (metrics.v2, metrics.v3) {
-                (None, _) => "OSPF",
-                (_, None) if router.ospf6 => "OSPFv3",
-                _ => {
-                    present.insert(link, metrics);
-                    continue;
-                }
-            };
-            let message = format!("{interface} of {from}, to {to}, has no {lacks} at the router");
-            return Err(Error::Unfit(self.config.file.clone(), message));
+            let found = by_router.get(from).and_then(|all| all.get(interface)).copied();
+            let metrics = found.map(|found| found.metrics).unwrap_or_default();
+            if let Some(lacks) = router.igp.lacks(&metrics) {
+                let message =
+                    format!("{interface} of {from}, to {to}, has no {lacks} at the router");
+                return Err(self.unfit(message));
+            }
+            present.extend(found.map(|found| (link, found)));
         }
         Ok(present)
+    }
+
+    /// Reads the journal, whose metrics must be of the routers' protocol.
+    fn journal(&self) -> Result<Journal, Error> {
+        let path = &self.config.journal;
+        let journal = Journal::read(path)?;
+        for ((name, _), metrics) in journal.earlier() {
+            let Some(router) = self.config.routers.get(name) else { continue };
+            let of_ospf = metrics.v2.is_some();
+            if of_ospf != matches!(router.igp, Igp::Ospf { .. }) {
+                let igp = if of_ospf { "ospf" } else { "isis" };
+                return Err(self.unfit(format!(
+                    "has another `igp` than {}: use --withdraw with igp = {igp:?} first",
+                    path.display()
+                )));
+            }
+        }
+        Ok(journal)
     }
 
     /// Checks that the configuration has no router or link that the topology lacks.
     fn check(&self) -> Result<(), Error> {
         let routers = self.topology().by_name();
-        let unfit = |message: String| Err(Error::Unfit(self.config.file.clone(), message));
+        let unfit = |message: String| Err(self.unfit(message));
         for (name, router) in &self.config.routers {
             let Some(from) = routers.get(name.as_str()) else {
                 return unfit(format!("the topology has no router {name:?}"));
@@ -215,36 +235,53 @@ impl Session<'_> {
     }
 }
 
+/// Returns the metrics that all links of the configuration take. Routers with IS-IS are asked for
+/// the style of their metrics.
+///
+/// # Errors
+/// If the configuration does not fit the topology, or a router does not answer.
+pub fn range(session: &Session<'_>) -> Result<Range, Error> {
+    let is_isis = |router: &Router| matches!(router.igp, Igp::Isis { .. });
+    if !session.config.routers.values().any(is_isis) {
+        return Ok(Range::OSPF);
+    }
+    session.check()?;
+    let present = session.read()?;
+    Ok(present.values().map(|found| found.range).fold(Range::WIDE, Range::and))
+}
+
 /// Reads the routers' metrics, and returns what would change to `wanted`; changes nothing.
 ///
 /// # Errors
-/// If the configuration lacks a link that changes or does not fit the topology, or a router does
-/// not answer.
+/// If the configuration lacks a link that changes or does not fit the topology, a router does not
+/// answer, or a change is not possible.
 pub fn look(session: &Session<'_>, wanted: &[(LinkId, u32)]) -> Result<Looked, Error> {
+    let looked = compare(session, wanted)?;
+    possible(session, &looked).map_err(|message| session.unfit(message))?;
+    Ok(looked)
+}
+
+/// Returns what would change to `wanted`, whether it is possible or not.
+fn compare(session: &Session<'_>, wanted: &[(LinkId, u32)]) -> Result<Looked, Error> {
     session.check()?;
     let present = session.read()?;
     let mut network = session.network.clone();
     let mut differing = Vec::new();
-    for (link, metrics) in &present {
+    for (link, found) in &present {
         let old = network.topology.link(*link).metric;
-        let Some(Metric { value, .. }) = metrics.v2 else { continue };
+        let Some((router, _)) = session.find(*link) else { continue };
+        let Some(value) = router.igp.metric(&found.metrics) else { continue };
         let (from, to) = session.names(*link);
-        if let Some(Metric { value: v3, .. }) = metrics.v3.filter(|v3| v3.value != value) {
-            differing.push(format!("{from} to {to} has {value} in OSPFv2, and {v3} in OSPFv3"));
-        }
+        differing.extend(
+            router.igp.unequal(&found.metrics).map(|what| format!("{from} to {to} {what}")),
+        );
         if value != old {
             differing.push(format!("{from} to {to} has {value}, and {old} in the topology"));
-            network.topology.set_metric(*link, value);
+            // IS-IS takes 0 too, which the planner does not.
+            network.topology.set_metric(*link, value.max(1));
         }
     }
-    let order = order(&network, wanted);
-    let missing = order.steps.iter().find(|step| session.find(step.link).is_none());
-    if let Some(step) = missing {
-        let (from, to) = session.names(step.link);
-        let message = format!("the link from {from} to {to} changes, and has no interface here");
-        return Err(Error::Unfit(session.config.file.clone(), message));
-    }
-    Ok(Looked { order, differing, present })
+    Ok(Looked { order: order(&network, wanted), differing, present })
 }
 
 /// Makes the changes of `looked`, one at a time, with the time to settle between them. `tell` gets
@@ -271,7 +308,7 @@ pub fn apply(
         });
     }
     let _lock = lock(session)?;
-    let mut journal = Journal::read(&session.config.journal)?;
+    let mut journal = session.journal()?;
     let of = looked.order.steps.len();
     if of > 0 {
         count_change(session, how)?;
@@ -282,12 +319,16 @@ pub fn apply(
         }
         let Some((router, interface)) = session.find(step.link) else { continue };
         let name = session.names(step.link).0;
-        let present = looked.present.get(&step.link).copied().unwrap_or_default();
+        let Some(present) = looked.present.get(&step.link) else { continue };
+        let (mut changed, mut settings) = (Metrics::default(), Vec::new());
+        for instance in router.igp.instances(&present.metrics) {
+            changed.put(instance, present.metrics.get(instance));
+            settings.push(Setting { instance, wanted: Wanted::Metric(step.to) });
+        }
         journal
-            .note(name, interface, present)
+            .note(name, interface, changed)
             .map_err(|e| Error::Journal(session.config.journal.clone(), e))?;
-        let v3 = router.ospf6.then_some(Wanted::Metric(step.to));
-        set(name, router, interface, Wanted::Metric(step.to), v3)?;
+        set(name, router, interface, &settings)?;
         tell(Made { text: format!("{}; {}", session.words(step), how.reason), number, of });
         if number < of {
             settle(session.config.settle, stopped);
@@ -307,7 +348,7 @@ pub fn withdraw(
     tell: &mut dyn FnMut(Made),
 ) -> Result<(), Error> {
     let _lock = lock(session)?;
-    let mut journal = Journal::read(&session.config.journal)?;
+    let mut journal = session.journal()?;
     let links = (0..session.topology().links().len() as u32).map(LinkId);
     let mut earlier: BTreeMap<LinkId, Metrics> = BTreeMap::new();
     for link in links {
@@ -324,9 +365,12 @@ pub fn withdraw(
         );
         return Err(Error::Unfit(session.config.file.clone(), message));
     }
-    let wanted: Vec<(LinkId, u32)> =
-        earlier.iter().filter_map(|(link, m)| Some((*link, m.v2?.value))).collect();
-    let steps = look(session, &wanted)?.order.steps;
+    let wanted = |(link, metrics): (&LinkId, &Metrics)| {
+        let (router, _) = session.find(*link)?;
+        Some((*link, router.igp.metric(metrics)?))
+    };
+    let wanted: Vec<(LinkId, u32)> = earlier.iter().filter_map(wanted).collect();
+    let steps = compare(session, &wanted)?.order.steps;
     // Links that have the metric already may have it in their configuration only since then.
     let moved: Vec<LinkId> = steps.iter().map(|step| step.link).collect();
     let same = earlier.keys().filter(|link| !moved.contains(link)).map(|link| (*link, None));
@@ -342,8 +386,7 @@ pub fn withdraw(
             continue;
         };
         let name = session.names(link).0;
-        let v2 = before(metrics.v2).unwrap_or(Wanted::Usual);
-        set(name, router, interface, v2, before(metrics.v3))?;
+        set(name, router, interface, &before(metrics))?;
         journal
             .forget(name, interface)
             .map_err(|e| Error::Journal(session.config.journal.clone(), e))?;
@@ -360,24 +403,23 @@ pub fn withdraw(
 }
 
 /// Returns what makes the configuration what it was.
-fn before(metric: Option<Metric>) -> Option<Wanted> {
-    metric.map(|m| if m.configured { Wanted::Metric(m.value) } else { Wanted::Usual })
+fn before(metrics: &Metrics) -> Vec<Setting> {
+    let setting = |instance| {
+        let metric = metrics.get(instance)?;
+        let wanted = if metric.configured { Wanted::Metric(metric.value) } else { Wanted::Usual };
+        Some(Setting { instance, wanted })
+    };
+    Instance::ALL.into_iter().filter_map(setting).collect()
 }
 
-/// Sets a metric, and reads it again.
-fn set(
-    name: &str,
-    router: &Router,
-    interface: &str,
-    v2: Wanted,
-    v3: Option<Wanted>,
-) -> Result<(), Error> {
+/// Sets the metrics of an interface, and reads them again.
+fn set(name: &str, router: &Router, interface: &str, settings: &[Setting]) -> Result<(), Error> {
     let frr = Frr::new(router);
     let fail = |e| Error::Router(name.to_owned(), e);
-    frr.set(interface, v2, v3).map_err(fail)?;
-    let found = frr.read().map_err(fail)?.get(interface).copied().unwrap_or_default();
-    for (wanted, found) in [(Some(v2), found.v2), (v3, found.v3)] {
-        let Some(wanted) = wanted else { continue };
+    frr.set(interface, settings).map_err(fail)?;
+    let interfaces = frr.read().map_err(fail)?;
+    for Setting { instance, wanted } in settings.iter().copied() {
+        let found = interfaces.get(interface).and_then(|found| found.metrics.get(instance));
         let taken = match (wanted, found) {
             (Wanted::Metric(wanted), Some(found)) => found.value == wanted,
             (Wanted::Usual, Some(found)) => !found.configured,

@@ -166,8 +166,8 @@ fn errors_say_what_was_expected() {
             "a.txt:13: \")\" is here instead of the cost of a module",
         ),
         (
-            native("3.00 12.50", "70000 1"),
-            "a.txt:12: the routing cost 70000 is not a metric: write 0 to 65535",
+            native("3.00 12.50", "16777215 1"),
+            "a.txt:12: the routing cost 16777215 is not a metric: write 0 to 16777214",
         ),
         (
             native("155.00", "1e12"),

@@ -6,6 +6,7 @@ use forebay_plan::topology::{Link, Router as Node, RouterId};
 use forebay_units::Rate;
 
 use super::*;
+use crate::igp::config::Level;
 
 /// A shell of one router: a file for each interface has its configured metric, or nothing.
 const SHELL: &str = r#"#!/bin/sh
@@ -38,6 +39,59 @@ while [ $# -gt 0 ]; do
 done
 "#;
 
+/// The same with IS-IS: a file for each interface and level, and others for the number of
+/// neighbours and the style of metrics.
+const ISIS_SHELL: &str = r#"#!/bin/sh
+cd "$1" || exit 1
+shift
+while [ $# -gt 0 ]; do
+	case "$2" in
+	'show running-config')
+		for i in fb-*.2; do
+			echo "interface ${i%.2}"
+			echo ' ip router isis core'
+			for l in 1 2; do
+				[ ! -s "${i%.2}.$l" ] || echo " isis metric level-$l $(cat "${i%.2}.$l")"
+			done
+			echo exit
+		done
+		echo 'router isis core'
+		[ ! -e style ] || echo " metric-style $(cat style)" ;;
+	'show isis interface detail')
+		echo 'Area core:'
+		for i in fb-*.2; do
+			echo "  Interface: ${i%.2}, State: Up, Active, Circuit Id: 0x0"
+			for l in 1 2; do
+				f="${i%.2}.$l"
+				echo "    Level-$l Information:"
+				n="$([ -e neighbours ] && cat neighbours || echo 1)"
+				echo "      Metric: $([ -s "$f" ] && cat "$f" || echo 10), Active neighbors: $n"
+			done
+		done ;;
+	'interface '*) interface=${2#interface } ;;
+	'isis metric level-'*)
+		words=${2#isis metric level-}
+		echo "${words#* }" >"$interface.${words% *}" ;;
+	'no isis metric level-'*) : >"$interface.${2#no isis metric level-}" ;;
+	'configure terminal') ;;
+	*) echo "% Unknown command: $2" ;;
+	esac
+	shift 2
+done
+"#;
+
+/// The protocol of a laboratory's routers.
+struct Kind {
+    shell: &'static str,
+    /// Lines of the file of routers.
+    file: &'static str,
+    /// The ends of the names of an interface's files.
+    instances: &'static [&'static str],
+}
+
+const OSPF: Kind = Kind { shell: SHELL, file: "", instances: &[""] };
+const ISIS: Kind = Kind { shell: ISIS_SHELL, file: "igp = \"isis\"\n", instances: &[".1", ".2"] };
+
 /// Users at D send 100 Mbit/s from A, over B, whose links have 50; the way over C has 100.
 /// Both ways have the metric 20, and C's 30.
 struct Lab {
@@ -62,11 +116,15 @@ const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 
 impl Lab {
     fn new(name: &str) -> Self {
+        Self::of(name, &OSPF)
+    }
+
+    fn of(name: &str, kind: &Kind) -> Self {
         let dir = std::env::temp_dir().join(format!("fb-igp-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&dir);
         fs::create_dir_all(&dir).unwrap();
         let shell = dir.join("shell");
-        fs::write(&shell, SHELL).unwrap();
+        fs::write(&shell, kind.shell).unwrap();
         fs::set_permissions(&shell, fs::Permissions::from_mode(0o755)).unwrap();
         let pairs = [(0, 1, 10, 50), (1, 3, 10, 50), (0, 2, 15, 100), (2, 3, 15, 100)];
         let links = pairs.iter().flat_map(|&(a, b, metric, mbps)| {
@@ -79,6 +137,7 @@ impl Lab {
         });
         let links: Vec<Link> = links.collect();
         let mut text = "journal = \"journal\"\nsettle = \"0 ms\"\n".to_owned();
+        text += kind.file;
         for (router, name) in NAMES.iter().enumerate() {
             let own = dir.join(name);
             fs::create_dir_all(&own).unwrap();
@@ -90,7 +149,9 @@ impl Lab {
                 // The metric 10 is that of an interface without one in its configuration.
                 let metric =
                     if link.metric == 10 { String::new() } else { link.metric.to_string() };
-                fs::write(own.join(format!("fb-{to}")), metric).unwrap();
+                for instance in kind.instances {
+                    fs::write(own.join(format!("fb-{to}{instance}")), &metric).unwrap();
+                }
             }
         }
         fs::write(dir.join("routers.toml"), text).unwrap();
@@ -239,11 +300,11 @@ fn a_configuration_that_does_not_fit_is_an_error() {
     assert!(look(&lab.session(), &[]).is_ok());
     fails(&lab, &WANTED, "the link from a to b changes, and has no interface here");
     let a = lab.config.routers.get_mut("a").unwrap();
-    a.ospf6 = true;
+    a.igp = Igp::Ospf { v3: true };
     let error = look(&lab.session(), &[]).unwrap_err().to_string();
     assert!(error.contains("Unknown command: show ipv6 ospf6 interface json"), "{error}");
     let mut a = lab.config.routers.remove("a").unwrap();
-    a.ospf6 = false;
+    a.igp = Igp::Ospf { v3: false };
     a.interfaces.insert("d".to_owned(), "fb-d".to_owned());
     lab.config.routers.insert("a".to_owned(), a.clone());
     fails(&lab, &[], "the topology has no link from a to d");
@@ -293,4 +354,106 @@ fn metrics_that_change_again_and_again_are_damped() {
     fs::write(lab.dir.join("journal.damping"), "x").unwrap();
     let error = damped_for(&lab.session(), NOW).unwrap_err().to_string();
     assert!(error.contains("journal.damping:1: ") && error.contains("remove it"), "{error}");
+}
+
+#[test]
+fn metrics_of_both_levels_are_changed_and_brought_back() {
+    let lab = Lab::of("isis", &ISIS);
+    let first = lab.state();
+    assert_eq!(range(&lab.session()).unwrap(), Range::WIDE);
+    let told = lab.apply(&WANTED).unwrap();
+    assert_eq!(told, ["a to b (fb-b): 10 to 30; the fullest link has 100 % (a - c); a test"]);
+    for level in ["a fb-b.1", "a fb-b.2"] {
+        assert!(lab.state().contains(&(level.to_owned(), "30".to_owned())), "{:?}", lab.state());
+    }
+    lab.apply(&[(LinkId(0), 40)]).unwrap();
+    let told = lab.withdraw().unwrap();
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert_eq!(lab.state(), first, "without a metric in the configuration, as before");
+}
+
+#[test]
+fn one_level_changes_alone_and_both_must_agree_otherwise() {
+    let mut lab = Lab::of("levels", &ISIS);
+    fs::write(lab.dir.join("a/fb-b.1"), "7").unwrap();
+    let first = lab.state();
+    let error = look(&lab.session(), &WANTED).unwrap_err().to_string();
+    let expected = "fb-b of a, to b, has 7 at level 1, and 10 at level 2: write `level`";
+    assert!(error.contains(expected), "{error}");
+    for (level, told, changed) in [
+        (Level::One, "a to b (fb-b): 7 to 30; ", "a fb-b.1"),
+        (Level::Two, "a to b (fb-b): 10 to 30; ", "a fb-b.2"),
+    ] {
+        for router in lab.config.routers.values_mut() {
+            router.igp = Igp::Isis { level: Some(level) };
+        }
+        let first_told = lab.apply(&WANTED).unwrap().remove(0);
+        assert!(first_told.starts_with(told), "{first_told}");
+        let differ: Vec<_> = lab.state().into_iter().filter(|one| !first.contains(one)).collect();
+        assert_eq!(differ, [(changed.to_owned(), "30".to_owned())]);
+        // What is brought back is what was changed, even if the levels are not told apart now.
+        for router in lab.config.routers.values_mut() {
+            router.igp = Igp::Isis { level: None };
+        }
+        lab.withdraw().unwrap();
+        assert_eq!(lab.state(), first);
+    }
+}
+
+#[test]
+fn a_metric_that_several_neighbours_share_does_not_change() {
+    let lab = Lab::of("lan", &ISIS);
+    let first = lab.state();
+    lab.apply(&WANTED).unwrap();
+    fs::write(lab.dir.join("a/neighbours"), "2").unwrap();
+    let error = look(&lab.session(), &[(LinkId(0), 40)]).unwrap_err().to_string();
+    assert!(error.contains("fb-b of a, to b, has 2 neighbours: its metric is"), "{error}");
+    assert!(look(&lab.session(), &WANTED).is_ok(), "nothing changes there");
+    lab.withdraw().unwrap();
+    fs::remove_file(lab.dir.join("a/neighbours")).unwrap();
+    assert_eq!(lab.state(), first);
+}
+
+#[test]
+fn narrow_metrics_and_their_paths_have_their_limits() {
+    let mut lab = Lab::of("narrow", &ISIS);
+    for (style, expected) in [("narrow", Range::NARROW), ("transition", Range::TRANSITION)] {
+        fs::write(lab.dir.join("a/style"), style).unwrap();
+        assert_eq!(range(&lab.session()).unwrap(), expected, "one router is enough");
+        let error = look(&lab.session(), &[(LinkId(0), 64)]).unwrap_err().to_string();
+        assert!(error.contains("the metric 64 of fb-b of a, to b, is above 63"), "{error}");
+        assert!(look(&lab.session(), &[(LinkId(0), 63)]).is_ok());
+        // b has wide metrics, and its way to a leads over d and c then.
+        assert!(look(&lab.session(), &[(LinkId(1), Range::WIDE.metric)]).is_ok());
+    }
+    fs::write(lab.dir.join("a/style"), "narrow").unwrap();
+    // From d to a: over b 10 + 1000, and 10 + 1013 at most. The links of b and c to a have no
+    // interface here.
+    for (router, link) in [("b", LinkId(1)), ("c", LinkId(5))] {
+        lab.config.routers.get_mut(router).unwrap().interfaces.remove("a");
+        lab.network.topology.set_metric(link, 1000);
+    }
+    let from_d = |metric| [(LinkId(3), metric), (LinkId(7), metric)];
+    assert!(look(&lab.session(), &from_d(23)).is_ok());
+    let error = look(&lab.session(), &from_d(24)).unwrap_err().to_string();
+    assert!(error.contains("would be 1024 long, and these routers use none above 1023"), "{error}");
+}
+
+#[test]
+fn a_journal_of_another_protocol_is_an_error() {
+    for (kind, other, name) in
+        [(&OSPF, Igp::Isis { level: None }, "ospf"), (&ISIS, Igp::Ospf { v3: false }, "isis")]
+    {
+        let mut lab = Lab::of(&format!("other-{name}"), kind);
+        lab.apply(&WANTED).unwrap();
+        let looked = look(&lab.session(), &[(LinkId(0), 40)]).unwrap();
+        for router in lab.config.routers.values_mut() {
+            router.igp = other;
+        }
+        let error = apply(&lab.session(), &looked, how(false), &|| false, &mut |_| {}).unwrap_err();
+        for error in [error, lab.withdraw().unwrap_err()] {
+            let expected = format!("use --withdraw with igp = {name:?} first");
+            assert!(error.to_string().contains(&expected), "{error}");
+        }
+    }
 }
