@@ -28,7 +28,7 @@ pub(super) struct Opening {
     /// The flags AE, CWR and ECE.
     pub(super) flags: u8,
     pub(super) ecn: Ecn,
-    seq: u32,
+    pub(super) seq: u32,
 }
 
 /// The round trips from the place of the capture to an end and back.

@@ -162,7 +162,7 @@ impl Half {
     }
 
     /// The number of segments in this many bytes.
-    fn count(&self, bytes: u64) -> u64 {
+    pub(super) fn count(&self, bytes: u64) -> u64 {
         match self.segment {
             Some(size) => bytes.div_ceil(u64::from(size.max(1))),
             None if bytes <= LARGEST_PLAIN.into() => bytes.min(1),

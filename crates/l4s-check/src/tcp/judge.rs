@@ -8,7 +8,7 @@ use super::connection::Connection;
 use super::delay::{self, Reading};
 use super::half::{Codepoints, Half, SEGMENT};
 use super::report::{ConnectionReport, Direction, Echo, Place, Quantiles, Response, name};
-use crate::report::evidence::{EARLY, EARLY_PACKETS, NO_QUEUE, POLICED, REWRITTEN, UNMARKED};
+use crate::report::evidence::{EARLY_PACKETS, NO_QUEUE, POLICED, REWRITTEN, UNMARKED};
 use crate::report::{Finding, Kind, Verdict};
 use crate::samples::share;
 
@@ -28,8 +28,12 @@ const ALL: f64 = 0.95;
 const SETTLED: Nanos = Nanos::from_secs(1);
 /// A queue that is longer than this for nine of ten packets stands.
 const STANDING: Nanos = Nanos::from_millis(10);
-/// What the units of clocks and the noise of hosts may add to a delay.
-const NOISE: Nanos = Nanos::from_millis(2);
+/// Classic queues mark from longer delays on: the target of CoDel (RFC 8289), the least one.
+const LATE: Nanos = Nanos::from_millis(5);
+/// The part of marked packets that may have waited for less.
+const LATE_PART: f64 = 0.05;
+/// A connection has settled after this number of round trips, too.
+const SETTLED_ROUNDS: u64 = 10;
 /// The least pause between two bursts.
 const PAUSE: Nanos = Nanos::from_millis(4);
 /// The least number of bursts from which something is concluded, and of packets in one.
@@ -44,11 +48,13 @@ const LATER_MARKED: f64 = 0.2;
 
 /// The queues that a direction's packets met, as delays beyond the least one.
 #[derive(Clone, Debug, Default)]
-struct Delays {
+pub(super) struct Delays {
     /// The delays of all packets in the direction's order.
     all: Vec<Nanos>,
     /// The delays of marked ones.
     marked: Vec<Nanos>,
+    /// The delays of marked ones before the connection has settled.
+    early_marked: Vec<Nanos>,
 }
 
 /// A direction while it is judged.
@@ -58,14 +64,43 @@ struct Judge<'a> {
     end: usize,
     place: Place,
     feedback: Feedback,
+    /// The delays from the sender to the receiver, of two captures.
+    way: Option<Delays>,
     found: Vec<Finding>,
 }
 
-/// Judges the data of the end with number `end` of `connection`, captured at `place`.
-pub(super) fn direction(connection: &Connection, end: usize, place: Place) -> Direction {
+impl Delays {
+    /// Sorts delays by whether the packet was marked, and came before the time `from`.
+    pub(super) fn of(
+        from: Nanos,
+        excess: &[Nanos],
+        marked: impl Iterator<Item = (Nanos, bool)>,
+    ) -> Self {
+        let mut delays = Self::default();
+        for (&excess, (at, is_marked)) in excess.iter().zip(marked) {
+            if at >= from {
+                delays.all.push(excess);
+            }
+            if is_marked {
+                let to = if at >= from { &mut delays.marked } else { &mut delays.early_marked };
+                to.push(excess);
+            }
+        }
+        delays
+    }
+}
+
+/// Judges the data of the end with number `end` of `connection`, captured at `place`. `way` has the
+/// delays from end to end if there are two captures.
+pub(super) fn direction(
+    connection: &Connection,
+    end: usize,
+    place: Place,
+    way: Option<Delays>,
+) -> Direction {
     let half = &connection.halves[end];
     let feedback = connection.feedback();
-    let mut judge = Judge { connection, half, end, place, feedback, found: Vec::new() };
+    let mut judge = Judge { connection, half, end, place, feedback, way, found: Vec::new() };
     let is_tried = judge.run();
     let findings = judge.found;
     let is_judged = half.segments.all() >= LEAST;
@@ -192,7 +227,7 @@ impl Judge<'_> {
         match self.place {
             Place::Sender => self.end == 0,
             Place::Receiver => self.end == 1,
-            Place::Middle | Place::Unknown => false,
+            Place::Middle | Place::Both | Place::Unknown => false,
         }
     }
 
@@ -264,14 +299,14 @@ impl Judge<'_> {
             return;
         }
         let percent = |part: u64, of: u64| 100.0 * share(part as usize, of as usize, 0.0);
-        let l4s = here.ect1 + here.ce;
-        let kept = there.ect1 + there.ce;
-        if here.ect1 >= sample && part(kept, l4s) < 1.0 - REWRITTEN {
-            let to = if there.ect0 > l4s / 2 { "ECT(0)" } else { "Not-ECT" };
+        // Queues behind this place turn ECT(1) into CE.
+        let kept = there.ect1 + there.ce.saturating_sub(here.ce);
+        if here.ect1 >= sample && part(kept, here.ect1) < 1.0 - REWRITTEN {
+            let to = if there.ect0 > here.ect1 / 2 { "ECT(0)" } else { "Not-ECT" };
             let text = format!(
-                "{:.0} % of the bytes that pass here as ECT(1) or CE arrived so, says the AccECN \
-                 option, and the rest as {to}: something on the path rewrites the ECN field",
-                percent(kept, l4s)
+                "{:.0} % of the bytes that pass here as ECT(1) arrived as ECT(1) or CE, says the \
+                 AccECN option, and the rest as {to}: something on the path rewrites the ECN field",
+                percent(kept, here.ect1)
             );
             self.say(Kind::Ect1Rewritten, text);
         } else if half.marks_acked >= LEAST_MARKS && part(there.ce, here.ce) < REWRITTEN {
@@ -361,11 +396,6 @@ impl Judge<'_> {
         }
     }
 
-    /// The time from which on the connection has settled.
-    fn settled(&self) -> Nanos {
-        self.half.data.first().map_or(Nanos::ZERO, |d| d.at.saturating_add(SETTLED))
-    }
-
     /// Returns the delays from the sender to here; `None` without usable timestamps.
     fn before_here(&self) -> Option<Delays> {
         let data = || self.half.data.iter().filter(|d| d.is_new && d.clock.is_some());
@@ -391,21 +421,7 @@ impl Judge<'_> {
     }
 
     fn delays(&self, excess: &[Nanos], marked: impl Iterator<Item = (Nanos, bool)>) -> Delays {
-        let from = self.settled();
-        let mut delays = Delays::default();
-        let mut early = Vec::new();
-        for (&excess, (at, is_marked)) in excess.iter().zip(marked) {
-            if at >= from {
-                delays.all.push(excess);
-            }
-            if is_marked {
-                if at >= from { &mut delays.marked } else { &mut early }.push(excess);
-            }
-        }
-        if (delays.marked.len() as u64) < LEAST_SAMPLE {
-            delays.marked.append(&mut early);
-        }
-        delays
+        Delays::of(settled(self.connection, self.half), excess, marked)
     }
 
     /// Looks for bursts of the link that are marked although their first packets find no queue.
@@ -469,17 +485,20 @@ impl Judge<'_> {
         let all = half.segments.all();
         let marks = self.marks();
         let is_here = half.segments.ce >= LEAST_SAMPLE;
-        let (before, behind) = (self.before_here(), self.behind_here());
+        let (before, behind) = match self.way.take() {
+            Some(way) => (Some(way), None),
+            None => (self.before_here(), self.behind_here()),
+        };
         if marks >= LEAST_MARKS && part(marks, all) >= UNMARKED {
             let at_marks = if is_here { before } else { behind };
-            match at_marks.filter(|d| d.marked.len() as u64 >= LEAST_MARKS) {
-                None => self.say(
+            let is_shown = at_marks.is_some_and(|delays| is_bursty || self.begin(delays));
+            if !is_shown {
+                self.say(
                     Kind::NoTimestamps,
                     "packets are marked and marks are echoed, but without timestamps of a \
-                     millisecond, or with few marks, the capture does not show from which delay on",
-                ),
-                Some(mut delays) if !is_bursty => self.late(&mut delays.marked),
-                Some(_) => {}
+                     millisecond, or with few marks after the start, the capture does not show \
+                     from which delay on",
+                );
             }
             return;
         }
@@ -521,31 +540,45 @@ impl Judge<'_> {
         }
     }
 
-    /// Looks for marks that begin at the delay of a classic queue.
-    fn late(&mut self, marked: &mut [Nanos]) {
-        let Some(first) = delay::quantile(marked, 0.1) else { return };
-        if first > self.latest() {
-            self.say(Kind::MarkedLate, late_text(first));
+    /// Looks for marks that begin at the delay of a classic queue. Returns whether the delays show
+    /// from which one on.
+    fn begin(&mut self, mut delays: Delays) -> bool {
+        if delays.marked.len() as u64 >= LEAST_MARKS {
+            if let Some(first) = late(self.half, &mut delays.marked) {
+                self.say(Kind::MarkedLate, late_text(first));
+            }
+            return true;
         }
-    }
-
-    /// The longest delay at which an L4S queue begins to mark.
-    fn latest(&self) -> Nanos {
-        let packet = packet_time(self.half).unwrap_or(Nanos::ZERO);
-        EARLY.max(packet * EARLY_PACKETS) + NOISE
+        // Slow start may fill a queue before it marks, so that only early marks show something.
+        delays.marked.append(&mut delays.early_marked);
+        delays.marked.len() as u64 >= LEAST_MARKS && late(self.half, &mut delays.marked).is_none()
     }
 }
 
+/// Returns the time from which on the connection has settled.
+pub(super) fn settled(connection: &Connection, half: &Half) -> Nanos {
+    let loops = connection.loops.iter().filter_map(|l| l.least);
+    let rounds = loops.fold(Nanos::ZERO, Nanos::saturating_add) * SETTLED_ROUNDS;
+    half.data.first().map_or(Nanos::ZERO, |d| d.at.saturating_add(SETTLED.max(rounds)))
+}
+
+/// Returns the delay from which on packets are marked, if it is that of a classic queue.
+fn late(half: &Half, marked: &mut [Nanos]) -> Option<Nanos> {
+    let packet = packet_time(half).unwrap_or(Nanos::ZERO);
+    let latest = LATE.max(packet * EARLY_PACKETS);
+    delay::quantile(marked, LATE_PART).filter(|&first| first > latest)
+}
+
 /// Says that marks begin at this delay.
-pub(super) fn late_text(first: Nanos) -> String {
+fn late_text(first: Nanos) -> String {
     format!(
-        "nine of ten marked packets waited for more than {:.1} ms: the queue marks by the rules of \
+        "19 of 20 marked packets waited for more than {:.1} ms: the queue marks by the rules of \
          classic ECN (RFC 3168), not as an L4S queue",
         first.as_millis_f64()
     )
 }
 
-fn part(part: u64, whole: u64) -> f64 {
+pub(super) fn part(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 

@@ -24,6 +24,8 @@ pub enum Place {
     Receiver,
     /// Between both.
     Middle,
+    /// At both ends, with two captures.
+    Both,
     /// The delays do not show it.
     Unknown,
 }
@@ -34,6 +36,7 @@ impl fmt::Display for Place {
             Self::Sender => "at the sender",
             Self::Receiver => "at the receiver",
             Self::Middle => "between both ends",
+            Self::Both => "at both ends",
             Self::Unknown => "at an unknown place",
         })
     }
@@ -197,7 +200,7 @@ pub(super) fn single(analysis: &Analysis) -> TcpReport {
         .map(|connection| {
             let direction = |end: usize| {
                 let place = place(connection, end, analysis.at);
-                judge::direction(connection, end, place)
+                judge::direction(connection, end, place, None)
             };
             connection_report(connection, direction)
         })
@@ -207,8 +210,11 @@ pub(super) fn single(analysis: &Analysis) -> TcpReport {
 
 /// Returns the place of the capture, seen from the data of `end`.
 fn place(connection: &Connection, end: usize, known: Option<Place>) -> Place {
-    if let Some(known) = known {
-        return known;
+    match known {
+        Some(Place::Sender) if end != main_direction(connection) => return Place::Receiver,
+        Some(Place::Receiver) if end != main_direction(connection) => return Place::Sender,
+        Some(known) => return known,
+        None => {}
     }
     match connection.here() {
         Ok(here) if here == end => Place::Sender,
@@ -218,6 +224,13 @@ fn place(connection: &Connection, end: usize, known: Option<Place>) -> Place {
     }
 }
 
+/// Returns the number of the end that sends more.
+pub(super) fn main_direction(connection: &Connection) -> usize {
+    let [a, b] = connection.halves.each_ref().map(|half| half.bytes.all());
+    usize::from(b > a)
+}
+
+/// Describes a connection with its directions.
 pub(super) fn connection_report(
     connection: &Connection,
     direction: impl Fn(usize) -> Direction,

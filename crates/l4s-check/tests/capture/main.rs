@@ -9,7 +9,7 @@ mod world;
 use forebay_l4s_check::tcp::{Direction, Feedback, Place, TcpReport};
 use forebay_l4s_check::{Kind, Verdict};
 use forebay_queue::{
-    Codel, DualPi2, Ecn, Fifo, FqCodel, Limit, Qdisc, codel, dualpi2, fifo, fq_codel,
+    Codel, DualPi2, Ecn, Fifo, FqCodel, Limit, Pie, Qdisc, codel, dualpi2, fifo, fq_codel, pie,
 };
 use forebay_units::{Nanos, Rate};
 use world::{Captures, Echoes, Law, Pkt, Rewrite, World, analysis, analysis_of};
@@ -30,6 +30,12 @@ fn codel() -> Queue {
     Box::new(Codel::new(codel::Config { params, ..codel::Config::default() }).unwrap())
 }
 
+fn pie() -> Queue {
+    let mut config = pie::Config::default();
+    config.params.ecn = true;
+    Box::new(Pie::new(config).unwrap())
+}
+
 fn fq_codel(step: bool) -> Queue {
     let mut config = fq_codel::Config::default();
     config.codel.l4s_threshold = step.then_some(Nanos::from_millis(1));
@@ -48,6 +54,16 @@ fn path(queue: Queue) -> World {
 /// The reports of the captures at the sender, in the middle and at the receiver.
 fn reports(captures: &Captures) -> [TcpReport; 3] {
     [&captures.sender, &captures.middle, &captures.receiver].map(|c| analysis(c, None).report())
+}
+
+/// The report of the captures at both ends, whose clocks differ.
+fn both(captures: &Captures) -> TcpReport {
+    let mut receiver = captures.receiver.clone();
+    for (at, _) in &mut receiver {
+        *at += 7_000_000_000_123;
+    }
+    let sender = analysis(&captures.sender, Some(Place::Sender));
+    sender.report_of_both(&analysis(&receiver, Some(Place::Receiver)))
 }
 
 fn data(report: &TcpReport) -> &Direction {
@@ -100,7 +116,8 @@ fn healthy_transfers_have_no_fault() {
             ..World::new(mbps, rtt, queue)
         }
         .run();
-        for report in reports(&captures) {
+        let both = both(&captures);
+        for report in reports(&captures).into_iter().chain([both]) {
             let place = data(&report).place;
             works += usize::from(report.verdict == Verdict::Works);
             if report.verdict == Verdict::DoesNotWork {
@@ -108,8 +125,8 @@ fn healthy_transfers_have_no_fault() {
             }
         }
     }
-    assert!(wrong.is_empty(), "{} of 90: {wrong:?}", wrong.len());
-    assert!(works >= 80, "{works} of 90");
+    assert!(wrong.is_empty(), "{} of 120: {wrong:?}", wrong.len());
+    assert!(works >= 110, "{works} of 120");
 }
 
 /// Checks that the capture at `place` (0 sender, 1 middle, 2 receiver) shows `kind`.
@@ -149,7 +166,7 @@ fn faults_of_codepoints_are_found_by_name() {
 
 #[test]
 fn faults_of_ends_are_found_by_name() {
-    let nothing = World { echoes: Echoes::Nothing, law: Law::Reno, ..path(dual(40)) }.run();
+    let nothing = World { echoes: Echoes::Nothing, ..path(dual(40)) }.run();
     shows("no echo", &nothing, &[1, 2], Kind::NotEchoed);
     let cleared = World { clears_ace: true, ..path(dual(40)) }.run();
     shows("the way back clears the field", &cleared, &[1], Kind::NotEchoed);
@@ -182,6 +199,8 @@ fn faults_of_ends_are_found_by_name() {
 fn faults_of_queues_are_found_by_name() {
     shows("codel", &path(codel()).run(), &[0, 1, 2], Kind::MarkedLate);
     shows("fq_codel", &path(fq_codel(false)).run(), &[0, 1, 2], Kind::MarkedLate);
+    let long = World { lasts: Nanos::from_secs(12), ..path(pie()) };
+    shows("pie", &long.run(), &[0, 1, 2], Kind::MarkedLate);
     shows("fifo", &path(fifo(300)).run(), &[0, 1, 2], Kind::Unmarked);
     let bursts = World { bursts: Some(Nanos::from_millis(20)), ..path(dual(40)) }.run();
     shows("bursts", &bursts, &[1, 2], Kind::MarkedWithoutLoad);
@@ -204,4 +223,70 @@ fn what_cannot_be_told_is_no_fault() {
     let bare = World { timestamps: false, ..path(dual(40)) }.run();
     let report = analysis(&bare.sender, None).report();
     assert_eq!((report.verdict, kinds(&report)), (Verdict::Unknown, vec![Kind::NoTimestamps]));
+}
+
+#[test]
+fn two_captures_tell_where_a_fault_is() {
+    let rewrite: [(&str, Rewrite, Rewrite, &[Kind]); 6] = [
+        (
+            "bleached",
+            |e| Some(if e == Ecn::Ect1 { Ecn::NotEct } else { e }),
+            Some,
+            &[Kind::Ect1Rewritten],
+        ),
+        ("cleared", Some, |_| Some(Ecn::NotEct), &[Kind::Ect1Rewritten]),
+        (
+            "to ECT(0)",
+            Some,
+            |e| Some(if e == Ecn::Ect1 { Ecn::Ect0 } else { e }),
+            &[Kind::Ect1Rewritten],
+        ),
+        ("dropped", |e| (e != Ecn::Ect1).then_some(e), Some, &[Kind::Ect1Dropped]),
+        ("marked", Some, |e| Some(if e == Ecn::Ect1 { Ecn::Ce } else { e }), &[Kind::AlwaysMarked]),
+        ("healthy", Some, Some, &[]),
+    ];
+    for (name, before, after, expected) in rewrite {
+        let echoes = Echoes::Accurate { option: false };
+        let largest_window = if name == "marked" { 20.0 } else { 1e4 };
+        let world = World { before, after, echoes, largest_window, ..path(dual(40)) };
+        let report = both(&world.run());
+        assert_eq!(kinds(&report), expected, "{name}\n{report}");
+    }
+    let others = [
+        ("codel", path(codel()), Kind::MarkedLate),
+        ("fifo", path(fifo(300)), Kind::Unmarked),
+        ("the way back", World { clears_ace: true, ..path(dual(40)) }, Kind::NotEchoed),
+        ("no echo", World { echoes: Echoes::Nothing, ..path(dual(40)) }, Kind::NotEchoed),
+        (
+            "stripped",
+            World {
+                handshake: [0b111, 0, 0],
+                echoes: Echoes::Off,
+                sent_as: Ecn::NotEct,
+                law: Law::Reno,
+                ..path(fifo(100))
+            },
+            Kind::NegotiationChanged,
+        ),
+        (
+            "fell back",
+            World { falls_back: Some(Nanos::from_secs(3)), ..path(dual(40)) },
+            Kind::FellBack,
+        ),
+        ("ECT(0)", World { sent_as: Ecn::Ect0, ..path(dual(40)) }, Kind::NoEct1),
+        (
+            "bursts",
+            World { bursts: Some(Nanos::from_millis(20)), ..path(dual(40)) },
+            Kind::MarkedWithoutLoad,
+        ),
+    ];
+    for (name, world, kind) in others {
+        let report = both(&world.run());
+        assert_eq!(kinds(&report), [kind], "{name}\n{report}");
+    }
+    let report = both(&path(dual(40)).run());
+    let way = data(&report).one_way.unwrap();
+    assert!(way.delay.min_ms < 0.001 && way.delay.median_ms < 5.0, "{report}");
+    assert!(way.sent.all() - way.arrived.all() < 5, "{report}");
+    assert!(way.marked.unwrap().min_ms > 0.3 && way.ect1_as.ce > 100, "{report}");
 }

@@ -464,7 +464,8 @@ impl Run {
             self.world.law == Law::Reno || self.world.falls_back.is_some_and(|at| self.now >= at);
         let marks = ack.marks - self.marks_seen;
         self.marks_seen = ack.marks;
-        let is_marked = marks > 0 || ack.flags & 1 << 6 != 0 && classic;
+        let is_classic = self.world.echoes == Echoes::Classic;
+        let is_marked = marks > 0 || is_classic && ack.flags & 1 << 6 != 0;
         let (began, marks_then, delivered_then) = self.round;
         if self.now.saturating_sub(began) > self.world.rtt {
             let share = (self.marks_seen - marks_then) as f64
