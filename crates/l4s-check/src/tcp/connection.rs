@@ -29,6 +29,7 @@ pub(super) struct Opening {
     pub(super) flags: u8,
     pub(super) ecn: Ecn,
     pub(super) seq: u32,
+    ack: u32,
 }
 
 /// The round trips from the place of the capture to an end and back.
@@ -115,8 +116,13 @@ impl Connection {
 
     /// Whether `segment` opens another connection between the same ports.
     pub(super) fn is_over(&self, segment: &Segment) -> bool {
-        let other = |syn: Opening| syn.seq != segment.seq;
-        segment.flags.is_syn() && (self.is_closed || self.syn.map_or(self.packets > 0, other))
+        // A capture may have the SYN behind the SYN/ACK.
+        let is_answered = self.syn_ack.is_some_and(|a| a.ack == segment.seq.wrapping_add(1));
+        let is_other = match self.syn {
+            Some(syn) => syn.seq != segment.seq,
+            None => self.packets > 0 && !is_answered,
+        };
+        segment.flags.is_syn() && (self.is_closed || is_other)
     }
 
     /// Takes a segment. `room` is the number of records that may still be kept.
@@ -163,12 +169,13 @@ impl Connection {
             flags: segment.flags.ace(),
             ecn: segment.ecn,
             seq: segment.seq,
+            ack: segment.ack,
         };
         self.halves[end].on_syn(segment);
         self.mss[end] = segment.mss;
         if segment.flags.is_syn() {
             match self.syn {
-                _ if self.syn_ack.is_some() => {}
+                Some(_) if self.syn_ack.is_some() => {}
                 Some(syn) if syn.flags != opening.flags => {
                     self.first_syn.get_or_insert(syn.flags);
                     self.syn = Some(opening);

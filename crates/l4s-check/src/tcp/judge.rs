@@ -114,6 +114,7 @@ pub(super) fn direction(
         ce_share: part(half.segments.ce, half.segments.all()),
         retransmitted: half.retransmitted,
         twice: half.twice,
+        forgotten: half.forgotten,
         acked_bytes: half.acked_bytes,
         echo: Echo {
             marks: (feedback == Feedback::Accurate).then_some(half.ace.marks),

@@ -120,6 +120,8 @@ pub struct Direction {
     pub retransmitted: u64,
     /// Packets that were captured twice.
     pub twice: u64,
+    /// The segments that gave no round trip because too many waited for their acknowledgement.
+    pub forgotten: u64,
     /// The bytes that the receiver acknowledged.
     pub acked_bytes: u64,
     /// What the receiver says of marks.

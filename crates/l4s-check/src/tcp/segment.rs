@@ -194,3 +194,60 @@ impl Segment {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use forebay_wire::Headers;
+
+    use super::*;
+
+    /// A segment of IPv4 with ECT(1), ACE 110, and these options.
+    fn parse(options: &[u8], captured: usize) -> Option<Segment> {
+        let words = 5 + options.len() as u8 / 4;
+        let length = 20 + words * 4 + 100;
+        let mut octets = vec![0x45, 1, 0, length, 0, 9, 0, 0, 64, 6, 0, 0];
+        octets.extend([192, 0, 2, 1, 192, 0, 2, 2, 0x9c, 0x40, 1, 0xbb]);
+        octets.extend([0, 0, 1, 0, 0, 0, 2, 0, words << 4 | 1, 0b1001_0000, 0, 0, 0, 0, 0, 0]);
+        octets.extend(options);
+        octets.truncate(captured);
+        let headers = Headers::parse_ip(&octets).ok()?;
+        let packet = IpPacket { at: Nanos(7), interface: 0, headers, octets: &octets };
+        Segment::parse(&packet)
+    }
+
+    #[test]
+    fn fields_and_flags_octet_by_octet() {
+        let segment = parse(&[], 100).unwrap();
+        assert_eq!((segment.seq, segment.ack, segment.payload), (256, 512, 100));
+        assert_eq!(
+            (segment.flags.ace(), segment.flags.ack(), segment.ecn),
+            (0b110, true, Ecn::Ect1)
+        );
+        assert_eq!((segment.from.port(), segment.to.port(), segment.id), (40_000, 443, 9));
+        assert_eq!(parse(&[], 34).map(|s| s.flags), Some(segment.flags), "cut behind the flags");
+        assert_eq!(parse(&[], 33), None);
+    }
+
+    #[test]
+    fn options_octet_by_octet() {
+        let timestamps = [1, 1, 8, 10, 0, 0, 0, 5, 0, 0, 1, 0];
+        let segment = parse(&timestamps, 100).unwrap();
+        assert_eq!(segment.timestamps, Some(Timestamps { value: 5, echo: 256 }));
+        assert_eq!(parse(&timestamps, 45).unwrap().timestamps, None, "cut");
+        let counters = |kind, length| {
+            let fields = [0, 0, 9, 0, 1, 0, 2, 0, 0];
+            let mut option = vec![kind, length];
+            option.extend(&fields[..usize::from(length) - 2]);
+            option.resize(12, 1);
+            parse(&option, 100).unwrap().counters
+        };
+        let all = |ect0, ce, ect1| Some(Counters { ect0, ce, ect1 });
+        // AccECN0 has EE0B, ECEB and EE1B, and AccECN1 EE1B, ECEB and EE0B.
+        assert_eq!(counters(172, 11), all(Some(9), Some(256), Some(131_072)));
+        assert_eq!(counters(174, 11), all(Some(131_072), Some(256), Some(9)));
+        assert_eq!(counters(174, 8), all(None, Some(256), Some(9)));
+        assert_eq!(counters(172, 5), all(Some(9), None, None));
+        assert_eq!(counters(172, 6), None);
+        assert_eq!(parse(&[2, 4, 5, 180, 8, 0, 0, 0], 100).unwrap().mss, Some(1_460));
+    }
+}

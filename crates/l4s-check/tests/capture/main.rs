@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod formats;
 mod frame;
 mod world;
 
@@ -12,7 +13,7 @@ use forebay_queue::{
     Codel, DualPi2, Ecn, Fifo, FqCodel, Limit, Pie, Qdisc, codel, dualpi2, fifo, fq_codel, pie,
 };
 use forebay_units::{Nanos, Rate};
-use world::{Captures, Echoes, Law, Pkt, Rewrite, World, analysis, analysis_of};
+use world::{Captures, Echoes, Law, Pkt, Rewrite, World, analysis};
 
 type Queue = Box<dyn Qdisc<Pkt>>;
 

@@ -124,15 +124,14 @@ pub(crate) struct World {
 /// The packets of a transfer at three places.
 #[derive(Default)]
 pub(crate) struct Captures {
-    pub(crate) sender: Vec<(u64, Vec<u8>)>,
-    pub(crate) middle: Vec<(u64, Vec<u8>)>,
-    pub(crate) receiver: Vec<(u64, Vec<u8>)>,
+    pub(crate) sender: Vec<(u64, Tcp)>,
+    pub(crate) middle: Vec<(u64, Tcp)>,
+    pub(crate) receiver: Vec<(u64, Tcp)>,
 }
 
 /// Reads packets of raw IP as a capture.
-pub(crate) fn analysis(packets: &[(u64, Vec<u8>)], at: Option<Place>) -> Analysis {
-    let mut packets = packets.to_vec();
-    packets.sort_by_key(|p| p.0);
+pub(crate) fn analysis(packets: &[(u64, Tcp)], at: Option<Place>) -> Analysis {
+    let packets: Vec<_> = packets.iter().map(|(at, tcp)| (*at, frame::ipv4(tcp))).collect();
     analysis_of(&frame::pcap(101, &[], &packets), at)
 }
 
@@ -274,7 +273,7 @@ impl Run {
         if !self.world.timestamps {
             tcp.timestamps = None;
         }
-        let packet = (START + at.0, frame::ipv4(&tcp));
+        let packet = (START + at.0, tcp);
         match place {
             Place::Sender => self.captures.sender.push(packet),
             Place::Receiver => self.captures.receiver.push(packet),
@@ -375,6 +374,11 @@ impl Run {
                     self.at(self.now + Nanos(wait as u64), Event::Other);
                 }
             }
+        }
+        for packets in
+            [&mut self.captures.sender, &mut self.captures.middle, &mut self.captures.receiver]
+        {
+            packets.sort_by_key(|p| p.0);
         }
         self.captures
     }
