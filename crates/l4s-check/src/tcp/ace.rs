@@ -9,11 +9,12 @@ use serde::Serialize;
 pub enum Feedback {
     /// The capture has no handshake, and the segments do not show it.
     Unknown,
-    /// No ECN.
+    /// ECN is not used.
     None,
     /// Classic ECN: the receiver sets ECE from a mark on until the sender sets CWR (RFC 3168).
     Classic,
-    /// The receiver sets ECE exactly for marked segments, without waiting for CWR: DCTCP (RFC 8257).
+    /// The receiver sets ECE exactly for marked segments, without waiting for CWR: DCTCP (RFC
+    /// 8257).
     Exact,
     /// The receiver counts marks: AccECN (RFC 9768).
     Accurate,

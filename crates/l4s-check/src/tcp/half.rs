@@ -26,13 +26,13 @@ const COUNTER: u32 = 1 << 24;
 /// Numbers by ECN codepoint, of packets or bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Codepoints {
-    /// Of Not-ECT.
+    /// The number of Not-ECT.
     pub not_ect: u64,
-    /// Of ECT(0).
+    /// The number of ECT(0).
     pub ect0: u64,
-    /// Of ECT(1).
+    /// The number of ECT(1).
     pub ect1: u64,
-    /// Of CE.
+    /// The number of CE.
     pub ce: u64,
 }
 

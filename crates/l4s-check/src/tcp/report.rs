@@ -22,7 +22,7 @@ pub enum Place {
     Sender,
     /// At the receiver of the data.
     Receiver,
-    /// Between both.
+    /// Between both ends.
     Middle,
     /// At both ends, with two captures.
     Both,
@@ -71,7 +71,7 @@ pub struct TcpReport {
     pub is_full: bool,
 }
 
-/// A connection.
+/// A connection of the capture.
 #[derive(Clone, Debug, Serialize)]
 pub struct ConnectionReport {
     /// The end that opened it, or the first that sent in the capture.
@@ -106,9 +106,9 @@ pub struct Handshake {
 /// The data from one end to the other.
 #[derive(Clone, Debug, Serialize)]
 pub struct Direction {
-    /// The sender.
+    /// The sender of the data.
     pub from: SocketAddr,
-    /// The receiver.
+    /// The receiver of the data.
     pub to: SocketAddr,
     /// Where the capture was taken.
     pub place: Place,
@@ -156,7 +156,7 @@ pub struct Echo {
 pub struct Quantiles {
     /// The least one.
     pub min_ms: f64,
-    /// The median.
+    /// The median of all.
     pub median_ms: f64,
     /// The 99th percentile.
     pub p99_ms: f64,

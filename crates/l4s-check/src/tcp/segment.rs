@@ -29,7 +29,7 @@ pub struct Segment {
     pub seq: u32,
     /// The acknowledgement number; without meaning if the flag ACK is not set.
     pub ack: u32,
-    /// The flags.
+    /// The flags, AE included.
     pub flags: Flags,
     /// The length of the payload on the wire, in bytes.
     pub payload: u32,

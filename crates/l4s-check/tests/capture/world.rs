@@ -58,9 +58,9 @@ pub(crate) enum Echoes {
     Accurate { option: bool },
     /// AccECN whose counters never move.
     Nothing,
-    /// Classic ECN.
+    /// Classic ECN with ECE.
     Classic,
-    /// No ECN.
+    /// ECN is not used.
     Off,
 }
 
