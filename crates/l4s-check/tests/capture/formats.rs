@@ -12,6 +12,9 @@ use crate::frame::{self, ACK, SYN, Tcp};
 use crate::world::{Captures, analysis, analysis_of};
 use crate::{data, dual, path};
 
+/// Writes the packet of a segment.
+type Write = fn(&Tcp) -> Vec<u8>;
+
 fn captures() -> Captures {
     path(dual(40)).run()
 }
@@ -27,7 +30,7 @@ fn links_and_versions_make_no_difference() {
     let ethernet = [&[2; 12][..], &[0x81, 0, 0, 7]].concat();
     let in_ipv4 = [&ethernet[..], &[8, 0]].concat();
     let in_ipv6 = [&ethernet[..], &[0x86, 0xdd]].concat();
-    let cases: [(u32, &[u8], fn(&Tcp) -> Vec<u8>); 7] = [
+    let cases: [(u32, &[u8], Write); 7] = [
         (101, &[], frame::ipv6),
         (228, &[], frame::ipv4),
         (1, &in_ipv4, frame::ipv4),
