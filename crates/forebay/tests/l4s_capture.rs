@@ -49,9 +49,8 @@ fn simulate(dir: &Dir, queue: &str, congestion: &str) -> PathBuf {
     let file = dir.file(&format!("{name}.toml"), &text, 0o644);
     let out = dir.0.join(&name);
     let [file, out_arg] = [&file, &out].map(|p: &PathBuf| p.to_str().unwrap().to_owned());
-    let run = forebay(&[
-        "lab", "run", &file, "--engine", "sim", "--out", &out_arg, "--export", "pcapng",
-    ]);
+    let run =
+        forebay(&["lab", "run", &file, "--engine", "sim", "--out", &out_arg, "--export", "pcapng"]);
     assert!(run.status.success(), "{run:?}");
     let mut files = fs::read_dir(out).unwrap().map(|f| f.unwrap().path());
     files.find(|f| f.extension().is_some_and(|e| e == "pcapng")).unwrap()
