@@ -1,5 +1,7 @@
 //! `forebay l4s`: whether L4S works on a path.
 
+mod capture;
+
 use std::io::{self, IsTerminal, Write};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::process::ExitCode;
@@ -17,6 +19,7 @@ const MOST_MBPS: f64 = 1_000.0;
 pub(crate) fn run(args: &L4sArgs) -> ExitCode {
     let result = match &args.command {
         L4sCommand::Check(args) => check(args),
+        L4sCommand::Capture(args) => capture::run(args),
         L4sCommand::Reflect { listen } => reflect(*listen),
     };
     result.unwrap_or_else(|e| fail(e.as_ref(), 1))

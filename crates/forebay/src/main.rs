@@ -11,6 +11,7 @@ mod check;
 mod cli;
 #[cfg(feature = "generate")]
 mod generate;
+mod gzip;
 mod l4s;
 mod lab;
 #[cfg(feature = "plan")]

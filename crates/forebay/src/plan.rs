@@ -3,7 +3,6 @@
 mod announce;
 mod demo;
 mod flows;
-mod gzip;
 mod neighbour;
 mod paths;
 mod routes;

@@ -6,6 +6,8 @@
 //! what happened to both: [`Report`]. It is a state machine without I/O and without a clock;
 //! [`live`] runs both ends over UDP.
 //!
+//! [`tcp`] reads captures of TCP connections instead, and says the same of their path.
+//!
 //! | phase | what is sent | what it shows |
 //! |---|---|---|
 //! | codepoints | a few small packets of each codepoint | which arrive, and with which codepoint |
@@ -21,6 +23,7 @@ mod message;
 mod prober;
 mod report;
 mod samples;
+pub mod tcp;
 
 pub use message::{Echo, MessageError, Probe};
 pub use prober::{Datagram, Flow, Options, Prober};

@@ -112,10 +112,14 @@ impl TcpHeader {
     /// Returns the header of a segment of a handshake or a close.
     fn of_control(control: Control, at: ControlNumbers, mode: EcnMode) -> Self {
         let own = match (mode, control) {
-            (EcnMode::Off, _) | (_, Control::Ack | Control::Fin | Control::FinAck) => 0,
+            (EcnMode::Off, _) => 0,
             (EcnMode::Counted, Control::Syn) => Self::AE | Self::CWR | Self::ECE,
-            // The SYN had ECT(1) (RFC 9768 section 3.1.1).
-            (EcnMode::Counted, Control::SynAck) => accurate(0b011),
+            // The SYN and the SYN/ACK had ECT(1) (RFC 9768 sections 3.1.1 and 3.2.2.1).
+            (EcnMode::Counted, Control::SynAck | Control::Ack) => accurate(0b011),
+            (EcnMode::Counted, Control::Fin | Control::FinAck) => {
+                accurate(at.marked.wrapping_add(ACE_FIRST))
+            }
+            (_, Control::Ack | Control::Fin | Control::FinAck) => 0,
             (_, Control::Syn) => Self::CWR | Self::ECE,
             (_, Control::SynAck) => Self::ECE,
         };
@@ -141,6 +145,8 @@ pub(crate) struct ControlNumbers {
     pub(crate) seq: u32,
     pub(crate) ack: u32,
     pub(crate) sent: u64,
+    /// The marked packets that the end received.
+    pub(crate) marked: u32,
 }
 
 /// The window of a segment without data of an end, 64 KiB, which its receiver begins with.
@@ -230,7 +236,7 @@ mod tests {
 
     #[test]
     fn a_close_follows_the_data() {
-        let at = ControlNumbers { seq: 17, ack: 9001, sent: 3_000_000 };
+        let at = ControlNumbers { seq: 17, ack: 9001, sent: 3_000_000, marked: 2 };
         let header = |control| TcpHeader::of_control(control, at, EcnMode::Classic);
         let of = |control| (header(control).seq, header(control).ack, header(control).flags);
         use TcpHeader as T;
@@ -241,5 +247,8 @@ mod tests {
         assert_eq!(of(Control::FinAck), (17, 9002, T::FIN | T::ACK));
         assert_eq!(header(Control::Fin).timestamps, (3, 0));
         assert_eq!(header(Control::Syn).window, u16::MAX, "a SYN's window is not scaled");
+        let ace = |control| TcpHeader::of_control(control, at, EcnMode::Counted).flags >> 6;
+        let all = [Control::Syn, Control::SynAck, Control::Ack, Control::Fin, Control::FinAck];
+        assert_eq!(all.map(ace), [0b111, 0b011, 0b011, 7, 7]);
     }
 }

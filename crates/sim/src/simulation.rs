@@ -78,6 +78,8 @@ struct Host {
     made: u64,
     /// The next sequence number and the next one expected when the connection was opened or closed.
     numbers: (u32, u32),
+    /// The marked packets that it had received by then.
+    marked: u32,
     /// The time of the earliest pending timer event.
     awaited: Nanos,
     application: Application,

@@ -19,7 +19,7 @@ pub(crate) use self::boxes::{
     LinkArgs, ReceiveboxArgs, ReloadArgs, SendboxArgs, SiteArgs, SiteCommand, SiteInitArgs,
     StatusArgs, UpgradeArgs, VhostArgs,
 };
-pub(crate) use self::l4s::{L4sArgs, L4sCheckArgs, L4sCommand};
+pub(crate) use self::l4s::{L4sArgs, L4sCaptureArgs, L4sCheckArgs, L4sCommand};
 pub(crate) use self::lab::{
     CompareArgs, Dataplane, DemoArgs, Engine, Export, HarmArgs, InteropArgs, LabArgs, LabCommand,
     ReproduceArgs, RunArgs,

@@ -1,7 +1,6 @@
 //! `forebay plan flows`: demands from flow records, read from files or received.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Mutex;
@@ -23,8 +22,9 @@ use forebay_plan::topology::Topology;
 use forebay_serve::collect;
 use ipnet::IpNet;
 
-use super::{Failure, gzip, topology, write, write_json};
+use super::{Failure, topology, write, write_json};
 use crate::cli::FlowsArgs;
+use crate::gzip;
 use crate::terminal::{interrupt, note, print_beside};
 
 /// The largest file of messages in octets, also when it is unpacked; files are read into memory.
@@ -109,13 +109,7 @@ fn now() -> i64 {
 fn from_files(args: &FlowsArgs, collector: &mut Collector) -> Result<Window, Failure> {
     let mut all = Vec::new();
     for path in &args.files {
-        let packed = read(path)?;
-        if !gzip::is_gzip(&packed) {
-            all.push((path.as_path(), packed));
-            continue;
-        }
-        let unpacked = gzip::unpack(&packed, LARGEST_FILE)
-            .map_err(|e| wrong(path, format!("cannot be unpacked: {e}")))?;
+        let unpacked = gzip::read(path, LARGEST_FILE)?;
         if unpacked.cut {
             let path = path.display();
             note(&format!("forebay: {path}: the compressed file ends early: the rest is missing"));
@@ -179,18 +173,6 @@ fn from_files(args: &FlowsArgs, collector: &mut Collector) -> Result<Window, Fai
         note(&format!("forebay: {} more parts cannot be read", troubles - TOLD));
     }
     Ok(Window { begin, end })
-}
-
-fn read(path: &Path) -> Result<Vec<u8>, ConfigError> {
-    let unread = |e: std::io::Error| wrong(path, format!("cannot be read: {e}"));
-    let about = fs::metadata(path).map_err(unread)?;
-    if !about.is_file() {
-        return Err(wrong(path, "is no regular file: copy what it holds into one".to_owned()));
-    }
-    if about.len() > LARGEST_FILE {
-        return Err(wrong(path, format!("is larger than {LARGEST_FILE} octets: split it")));
-    }
-    fs::read(path).map_err(unread)
 }
 
 fn wrong(path: &Path, message: String) -> ConfigError {

@@ -11,8 +11,9 @@ use forebay_plan::topology::RouterId;
 use forebay_routes::mrt::{self, Summary};
 use forebay_routes::table::{Limits, Table};
 
-use super::{gzip, read_text, topology};
+use super::{read_text, topology};
 use crate::cli::RoutesArgs;
+use crate::gzip;
 use crate::terminal::{Failure, note, print, write};
 
 /// The most octets that a compressed dump unpacks to: several times the largest collector's.

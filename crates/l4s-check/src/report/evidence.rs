@@ -8,9 +8,9 @@ use crate::prober::{HEADERS, LOAD};
 use crate::samples::{Counts, Phase, Sample, Samples, share};
 
 /// Fewer deliveries than this share are a fault if other packets arrive.
-const BLOCKED: f64 = 0.1;
+pub(crate) const BLOCKED: f64 = 0.1;
 /// Where this share of packets arrives with another codepoint, it is rewritten.
-const REWRITTEN: f64 = 0.5;
+pub(crate) const REWRITTEN: f64 = 0.5;
 /// Marks of more than this share without a load are a fault.
 const MARKED: f64 = 0.05;
 /// A packet of others that takes this long at the bottleneck makes up for all of the share: each
@@ -19,19 +19,19 @@ const WHOLE_PACKET: Nanos = Nanos::from_millis(5);
 /// The largest share that is allowed for that.
 const MOST_MARKED: f64 = 0.5;
 /// Fewer marks than this share under overload are none.
-const UNMARKED: f64 = 0.002;
+pub(crate) const UNMARKED: f64 = 0.002;
 /// ECT(1) packets that wait for this part of what classic packets wait are in the same queue.
 const SHARED: f64 = 0.5;
 /// A delay below this is no queue.
-const NO_QUEUE: Nanos = Nanos::from_millis(4);
+pub(crate) const NO_QUEUE: Nanos = Nanos::from_millis(4);
 /// Where one of twenty classic packets waits for less than this, no queue stands: the target of a
 /// classic AQM is 5 ms (RFC 8289) or 15 ms (RFC 9332), and bursts come in between.
 const STANDING: Nanos = Nanos::from_millis(8);
 /// Marks that begin at a longer delay come too late. RFC 9332 appendix A.1 has a step at 1 ms, and
 /// delays are measured with the noise of two hosts.
-const EARLY: Nanos = Nanos::from_millis(6);
+pub(crate) const EARLY: Nanos = Nanos::from_millis(6);
 /// At low rates marks may begin at this many packets.
-const EARLY_PACKETS: u64 = 4;
+pub(crate) const EARLY_PACKETS: u64 = 4;
 /// Where the few packets beside the other load wait for less than this part of it, each flow has a
 /// queue of its own.
 const ISOLATED: f64 = 0.3;
@@ -40,7 +40,7 @@ const STARVED: f64 = 0.5;
 /// Where they wait for longer than this, too.
 const STARVED_DELAY: Nanos = Nanos::from_millis(200);
 /// Loss that shows a bottleneck without a queue.
-const POLICED: f64 = 0.03;
+pub(crate) const POLICED: f64 = 0.03;
 
 /// The samples of a check, and what was found in them so far.
 struct Evidence<'a> {

@@ -1,6 +1,6 @@
 //! What a check found.
 
-mod evidence;
+pub(crate) mod evidence;
 
 use std::fmt;
 
@@ -49,12 +49,35 @@ pub enum Kind {
     Uncoupled,
     /// An L4S load keeps classic packets from arriving.
     ClassicStarved,
+    /// A TCP connection negotiated no ECN.
+    NoEcn,
+    /// A TCP connection negotiated only classic ECN, which echoes one mark per round trip.
+    ClassicFeedback,
+    /// The ECN flags of a TCP handshake changed on the way.
+    NegotiationChanged,
+    /// AccECN is negotiated, and the data does not have ECT(1).
+    NoEct1,
+    /// The receiver does not echo marks.
+    NotEchoed,
+    /// The sender stopped using ECT(1).
+    FellBack,
+    /// Too few packets of TCP connections.
+    TooFewPackets,
+    /// Without timestamps a capture does not show where packets waited.
+    NoTimestamps,
 }
 
 impl Kind {
     /// Returns whether it says only that the check cannot tell.
     pub fn is_inconclusive(self) -> bool {
-        matches!(self, Self::Unreachable | Self::NoBottleneck | Self::Policer)
+        matches!(
+            self,
+            Self::Unreachable
+                | Self::NoBottleneck
+                | Self::Policer
+                | Self::TooFewPackets
+                | Self::NoTimestamps
+        )
     }
 }
 
@@ -77,6 +100,28 @@ pub enum Verdict {
     DoesNotWork,
     /// Nothing is wrong, but the bottleneck did not show how it treats L4S packets.
     Unknown,
+}
+
+impl Verdict {
+    /// Returns the result where `findings` were found, and nothing else is wrong.
+    pub(crate) fn of(findings: &[Finding]) -> Self {
+        if findings.is_empty() {
+            Self::Works
+        } else if findings.iter().all(|f| f.kind.is_inconclusive()) {
+            Self::Unknown
+        } else {
+            Self::DoesNotWork
+        }
+    }
+
+    /// The first line of a report.
+    pub(crate) fn headline(self) -> &'static str {
+        match self {
+            Self::Works => "L4S works on this path.",
+            Self::DoesNotWork => "L4S does not work on this path:",
+            Self::Unknown => "It cannot be told whether L4S works on this path:",
+        }
+    }
 }
 
 /// What a check found.
@@ -125,13 +170,7 @@ impl Report {
     /// Draws the conclusions from `samples`, where the path's rate is `rate`.
     pub(crate) fn new(samples: &Samples, rate: Option<Rate>, max_rate: Rate) -> Self {
         let findings = evidence::findings(samples, rate, max_rate);
-        let verdict = if findings.is_empty() {
-            Verdict::Works
-        } else if findings.iter().all(|f| f.kind.is_inconclusive()) {
-            Verdict::Unknown
-        } else {
-            Verdict::DoesNotWork
-        };
+        let verdict = Verdict::of(&findings);
         let load = |(phase, name)| Load {
             phase: name,
             l4s: evidence::side(samples, phase, Ecn::Ect1),
@@ -152,15 +191,7 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "{}",
-            match self.verdict {
-                Verdict::Works => "L4S works on this path.",
-                Verdict::DoesNotWork => "L4S does not work on this path:",
-                Verdict::Unknown => "It cannot be told whether L4S works on this path:",
-            }
-        )?;
+        writeln!(f, "{}", self.verdict.headline())?;
         for finding in &self.findings {
             writeln!(f, "- {}", finding.text)?;
         }

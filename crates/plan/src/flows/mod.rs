@@ -20,13 +20,11 @@
 //! | sources of sFlow samples of a domain | [`drops::MOST_SOURCES`] | their dropped samples are not counted |
 //! | sums | [`tally::MOST_CELLS`] over all bins | left out and counted |
 
-pub mod capture;
 pub mod collector;
 mod count;
 pub mod decoder;
 pub mod drops;
 mod element;
-mod encapsulation;
 #[cfg(test)]
 pub(crate) mod encode;
 mod lookup;
@@ -41,6 +39,8 @@ pub mod sflow;
 pub mod tally;
 pub mod time;
 mod users;
+
+pub use forebay_capture as capture;
 
 pub use collector::{Collector, Grain};
 pub use count::{Counted, Reason};

@@ -114,6 +114,7 @@ impl<O: Observer> Simulation<O> {
             hash,
             made: 0,
             numbers: (number(0), number(0)),
+            marked: 0,
             awaited: Nanos::MAX,
             application,
         };
@@ -218,6 +219,7 @@ impl<O: Observer> Simulation<O> {
         if let Some(tcp) = host.tcp.take() {
             let (next, expected) = tcp.next_bytes();
             host.numbers = (number(next), number(expected));
+            host.marked = tcp.marked();
             let (retransmissions, timeouts) = tcp.repairs();
             self.totals.retransmissions += retransmissions;
             self.totals.timeouts += timeouts;
@@ -242,7 +244,7 @@ impl<O: Observer> Simulation<O> {
         };
         let (route, hash): (RouteId, u32) = (host.route, host.hash);
         let (seq, ack) = host.numbers;
-        let numbers = ControlNumbers { seq, ack, sent: self.now.0 };
+        let numbers = ControlNumbers { seq, ack, sent: self.now.0, marked: host.marked };
         // Congestion controls that need ECN also set their codepoint on handshakes (as in Linux),
         // so that these are queued as the data is.
         let ecn = host.stack.ecn_mode().codepoint_of_others();

@@ -152,6 +152,11 @@ impl Endpoint {
         (self.sender.next_byte(), self.receiver.next_byte())
     }
 
+    /// Returns the number of marked packets that the receiver counted.
+    pub(crate) fn marked(&self) -> u32 {
+        self.receiver.marked()
+    }
+
     /// Returns the numbers of retransmissions and of timeouts.
     pub(crate) fn repairs(&self) -> (u64, u64) {
         (self.sender.retransmissions, self.sender.timeouts)

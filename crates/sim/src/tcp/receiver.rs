@@ -50,6 +50,11 @@ impl Receiver {
         }
     }
 
+    /// Returns the number of marked packets so far, if they are counted.
+    pub(crate) fn marked(&self) -> u32 {
+        self.echo.marked
+    }
+
     /// Handles a segment with data, marked or not.
     pub(crate) fn on_data(&mut self, now: Nanos, segment: &Segment, ce: bool, context: &Context) {
         let (start, end) = (segment.seq, segment.end());

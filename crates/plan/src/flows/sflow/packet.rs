@@ -5,7 +5,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use crate::flows::encapsulation::{behind_labels, in_ethernet, in_ppp};
+use forebay_capture::encapsulation::{behind_labels, in_ethernet, in_ppp};
+
 use crate::flows::message::u16_at;
 use crate::flows::sflow::Packet;
 

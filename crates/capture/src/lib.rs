@@ -1,18 +1,23 @@
-//! Reads UDP datagrams from a capture file: pcap as `tcpdump -w` writes it, or pcapng.
+//! Reads IP packets and UDP datagrams from a capture file: pcap as `tcpdump -w` writes it, or
+//! pcapng.
 //!
 //! The file formats are draft-ietf-opsawg-pcap and draft-ietf-opsawg-pcapng. The `pcap-parser`
-//! crate reads headers and blocks; this module finds UDP in the packets and converts times.
+//! crate reads headers and blocks; this crate finds IP and UDP in the packets and converts times.
+//! [`Capture::next_ip`] has every IP packet, [`Capture::next_datagram`] only UDP.
+
+#![forbid(unsafe_code)]
+
+pub mod encapsulation;
 
 use std::net::IpAddr;
 
-use forebay_wire::Headers;
+use forebay_units::Nanos;
+use forebay_wire::{Headers, ParseError};
 use pcap_parser::nom::{self, Needed};
 use pcap_parser::{
     Block, InterfaceDescriptionBlock, OptionCode, PcapError, parse_block_be, parse_block_le,
     parse_pcap_frame, parse_pcap_frame_be, parse_pcap_header, parse_sectionheaderblock,
 };
-
-use crate::flows::encapsulation;
 
 /// A UDP datagram of a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +29,20 @@ pub struct Datagram<'a> {
     /// The offset of the payload in the file, in octets.
     pub place: usize,
     /// The payload, shorter than what was sent if the capture has only part of each packet.
+    pub octets: &'a [u8],
+}
+
+/// An IP packet of a capture, the innermost one of a tunnel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IpPacket<'a> {
+    /// The time of the capture since 1970.
+    pub at: Nanos,
+    /// The number of the interface in its section, in the order of their descriptions; 0 in pcap.
+    pub interface: u32,
+    /// The headers of IP, with offsets into `octets`. Their length is that of the packet on the
+    /// wire also where the header has none because offload makes the packet too large for it.
+    pub headers: Headers,
+    /// The captured part of the packet, from the IP header on.
     pub octets: &'a [u8],
 }
 
@@ -65,14 +84,16 @@ impl Link {
 }
 
 /// An interface of a pcapng section.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Interface {
     /// The number of the link type.
     link: u16,
+    /// The option `if_name`, empty without one.
+    name: String,
     /// The units of a second that packet times are in.
     units: u128,
-    /// What is added to packet times, in milliseconds.
-    offset: i64,
+    /// What is added to packet times, in nanoseconds.
+    offset: i128,
 }
 
 impl Interface {
@@ -88,36 +109,50 @@ impl Interface {
             true => i64::from_be_bytes(*octets),
             false => i64::from_le_bytes(*octets),
         });
+        let name = block.options.iter().find(|o| o.code == OptionCode(IF_NAME));
+        let name = name.and_then(|o| o.as_bytes().ok()).unwrap_or_default();
         Self {
+            name: String::from_utf8_lossy(name).into_owned(),
             // The parser reads both fields in the byte order of the section.
             link: block.linktype.0 as u16,
             units: base.checked_pow(u32::from(power)).unwrap_or(u128::MAX),
-            offset: seconds.saturating_mul(1000),
+            offset: i128::from(seconds) * NANOS,
         }
     }
 
-    /// Converts a packet time to milliseconds since 1970.
-    fn millis(&self, time: u64) -> i64 {
-        let millis = u128::from(time) * 1000 / self.units;
-        i64::try_from(millis).unwrap_or(i64::MAX).saturating_add(self.offset)
+    /// Converts a packet time to nanoseconds since 1970.
+    fn nanos(&self, time: u64) -> i128 {
+        // It fits: 64 bits times 30 bits.
+        (u128::from(time) * NANOS as u128 / self.units) as i128 + self.offset
     }
 }
 
 /// The file format, with what the headers so far say of the packets to come.
 #[derive(Clone, Debug)]
 enum Format {
-    Pcap { big: bool, units_in_milli: u32, link: Link },
+    Pcap { big: bool, nanos_in_unit: u32, link: Link },
     Pcapng { big: bool, interfaces: Vec<Interface> },
 }
 
 /// A packet of the capture, from its link header on.
 struct Packet<'a> {
     link: Link,
-    /// The time of the capture, in milliseconds since 1970.
-    at: i64,
+    /// The time of the capture, in nanoseconds since 1970.
+    at: i128,
+    /// The number of the interface.
+    interface: u32,
     /// The offset of the packet in the file.
     place: usize,
     octets: &'a [u8],
+    /// The length on the wire, in octets.
+    length: u32,
+}
+
+/// The innermost IP packet of a packet.
+struct Innermost {
+    /// The offset of its header in the captured packet.
+    start: usize,
+    headers: Headers,
 }
 
 /// A capture that is being read.
@@ -181,8 +216,8 @@ impl<'a> Capture<'a> {
             let Ok((_, header)) = parse_pcap_header(file) else { return fail(0, INCOMPLETE) };
             // The upper half of the field is about frame check sequences.
             let link = Link::of(header.network.0 as u16, 20)?;
-            let units_in_milli = if header.is_nanosecond_precision() { 1_000_000 } else { 1000 };
-            (24, Format::Pcap { big: header.is_bigendian(), units_in_milli, link })
+            let nanos_in_unit = if header.is_nanosecond_precision() { 1 } else { 1000 };
+            (24, Format::Pcap { big: header.is_bigendian(), nanos_in_unit, link })
         };
         Ok(Self { file, at, format, fragments: 0, cut: None })
     }
@@ -201,16 +236,49 @@ impl<'a> Capture<'a> {
         Ok(None)
     }
 
+    /// Returns the next IP packet that is no later fragment, and `None` at the end of the file.
+    ///
+    /// # Errors
+    /// If the file is damaged: what follows cannot be read.
+    pub fn next_ip(&mut self) -> Result<Option<IpPacket<'a>>, CaptureError> {
+        while self.at < self.file.len() && self.cut.is_none() {
+            let Some(packet) = self.next_packet()? else { continue };
+            let Some(Innermost { start, headers }) = self.innermost(&packet) else { continue };
+            if !headers.has_transport() {
+                self.fragments += 1;
+                continue;
+            }
+            let at = Nanos(u64::try_from(packet.at.max(0)).unwrap_or(u64::MAX));
+            let octets = &packet.octets[start..];
+            return Ok(Some(IpPacket { at, interface: packet.interface, headers, octets }));
+        }
+        Ok(None)
+    }
+
+    /// Returns the name of an interface of the present section of pcapng, if it has one.
+    pub fn interface_name(&self, interface: u32) -> Option<&str> {
+        let Format::Pcapng { interfaces, .. } = &self.format else { return None };
+        let name = interfaces.get(interface as usize)?.name.as_str();
+        (!name.is_empty()).then_some(name)
+    }
+
     /// Reads the packet or block at the present place and advances; `None` if it is not a packet.
     fn next_packet(&mut self) -> Result<Option<Packet<'a>>, CaptureError> {
         let (file, at) = (&self.file[self.at..], self.at);
         match self.format {
-            Format::Pcap { big, units_in_milli, link } => {
+            Format::Pcap { big, nanos_in_unit, link } => {
                 let parsed = if big { parse_pcap_frame_be(file) } else { parse_pcap_frame(file) };
                 let Some(frame) = self.advance(parsed)? else { return Ok(None) };
-                let millis = i64::from(frame.ts_usec / units_in_milli);
-                let at_millis = i64::from(frame.ts_sec) * 1000 + millis;
-                packet(link, at_millis, at + 16, frame.data).map(Some)
+                let nanos = i128::from(frame.ts_usec) * i128::from(nanos_in_unit);
+                checked(Packet {
+                    link,
+                    at: i128::from(frame.ts_sec) * NANOS + nanos,
+                    interface: 0,
+                    place: at + 16,
+                    octets: frame.data,
+                    length: frame.origlen,
+                })
+                .map(Some)
             }
             Format::Pcapng { big, .. } => {
                 let parsed = if big { parse_block_be(file) } else { parse_block_le(file) };
@@ -278,7 +346,15 @@ impl<'a> Capture<'a> {
                 // The data has padding; the parser has checked that it is no shorter than this.
                 let octets = block.data.get(..block.caplen as usize).unwrap_or(block.data);
                 let link = Link::of(interface.link, at)?;
-                packet(link, interface.millis(time), at + 28, octets).map(Some)
+                checked(Packet {
+                    link,
+                    at: interface.nanos(time),
+                    interface: block.if_id,
+                    place: at + 28,
+                    octets,
+                    length: block.origlen,
+                })
+                .map(Some)
             }
             Block::SimplePacket(_) => fail(at, WITHOUT_TIME),
             // The parser reads the type as little-endian whatever the section says.
@@ -291,29 +367,43 @@ impl<'a> Capture<'a> {
 
     /// Returns the UDP datagram in a packet, if it has a whole one, also in tunnels of IP or GRE.
     fn datagram(&mut self, packet: &Packet<'a>) -> Option<Datagram<'a>> {
+        let Innermost { start, headers } = self.innermost(packet)?;
+        if headers.protocol != UDP {
+            return None;
+        }
+        if is_fragment(&headers) {
+            self.fragments += 1;
+            return None;
+        }
+        let ip = packet.octets.get(start..)?;
+        let inside = usize::from(headers.transport_offset);
+        // The packet may be shorter than the datagram, or longer by Ethernet's padding.
+        let end = ip.len().min(inside + headers.transport_len as usize);
+        let octets = ip.get(inside + UDP_HEADER..end)?;
+        let place = packet.place + start + inside + UDP_HEADER;
+        let millis = packet.at.div_euclid(NANOS / 1000);
+        let at = i64::try_from(millis).unwrap_or(if millis < 0 { i64::MIN } else { i64::MAX });
+        Some(Datagram { from: headers.source, at, place, octets })
+    }
+
+    /// Finds the innermost IP packet. Tunnels in fragments are counted and not entered.
+    fn innermost(&mut self, packet: &Packet<'a>) -> Option<Innermost> {
         let mut start = match packet.link {
             Link::Ethernet => encapsulation::in_ethernet(packet.octets)?,
             Link::Skipped(length) => length,
         };
         for _ in 0..MOST_TUNNELS {
             let ip = packet.octets.get(start..)?;
-            let headers = Headers::parse_ip(ip).ok()?;
+            let headers = parse(ip, (packet.length as usize).saturating_sub(start))?;
             let inside = usize::from(headers.transport_offset);
-            if !matches!(headers.protocol, UDP | GRE | IPV4 | IPV6) {
-                return None;
+            if !matches!(headers.protocol, GRE | IPV4 | IPV6) {
+                return Some(Innermost { start, headers });
             }
-            if headers.fragment.is_some_and(|f| f.more || f.offset > 0) {
+            if is_fragment(&headers) {
                 self.fragments += 1;
                 return None;
             }
             start += match headers.protocol {
-                UDP => {
-                    // The packet may be shorter than the datagram, or longer by Ethernet's padding.
-                    let end = ip.len().min(inside + headers.transport_len as usize);
-                    let octets = ip.get(inside + UDP_HEADER..end)?;
-                    let place = packet.place + start + inside + UDP_HEADER;
-                    return Some(Datagram { from: headers.source, at: packet.at, place, octets });
-                }
                 GRE => inside + encapsulation::in_gre(ip.get(inside..)?)?,
                 _ => inside,
             };
@@ -322,6 +412,41 @@ impl<'a> Capture<'a> {
     }
 }
 
+fn is_fragment(headers: &Headers) -> bool {
+    headers.fragment.is_some_and(|f| f.more || f.offset > 0)
+}
+
+/// Parses the headers of an IP packet that has `length` octets on the wire.
+///
+/// A packet that is larger than the length field of its header, as before segmentation offload,
+/// has the length 0 there.
+fn parse(ip: &[u8], length: usize) -> Option<Headers> {
+    let without_length = |headers: Headers| {
+        let rest = length.saturating_sub(headers.transport_offset.into());
+        Some(Headers { transport_len: rest as u32, ..headers })
+    };
+    match Headers::parse_ip(ip) {
+        Ok(headers) if headers.transport_len == 0 && headers.source.is_ipv6() => {
+            without_length(headers)
+        }
+        Ok(headers) => Some(headers),
+        Err(ParseError::BadLength) if ip[0] >> 4 == 4 && ip[2..4] == [0, 0] => {
+            let mut start = [0; MOST_HEADERS];
+            let known = ip.len().min(MOST_HEADERS);
+            start[..known].copy_from_slice(&ip[..known]);
+            start[2..4].copy_from_slice(&[u8::MAX; 2]);
+            without_length(Headers::parse_ip(&start[..known]).ok()?)
+        }
+        Err(_) => None,
+    }
+}
+
+/// The most octets of an IPv4 header with the ports behind it.
+const MOST_HEADERS: usize = 64;
+/// The nanoseconds of a second.
+const NANOS: i128 = 1_000_000_000;
+/// The code of the option `if_name` of pcapng.
+const IF_NAME: u16 = 2;
 /// The most IP headers of a packet in tunnels.
 const MOST_TUNNELS: usize = 4;
 /// The protocol numbers of IP in IP (RFC 2003, RFC 2473) and of GRE.
@@ -341,11 +466,12 @@ const WITHOUT_TIME: &str =
 const OBSOLETE: &str =
     "the packet is in a block of an obsolete kind: convert the file with `editcap -F pcap`";
 
-fn packet(link: Link, at: i64, place: usize, octets: &[u8]) -> Result<Packet<'_>, CaptureError> {
-    if octets.len() > MAX_PACKET {
-        return fail(place, TOO_LARGE);
+/// Returns the packet unless it is larger than any that is accepted.
+fn checked(packet: Packet<'_>) -> Result<Packet<'_>, CaptureError> {
+    if packet.octets.len() > MAX_PACKET {
+        return fail(packet.place, TOO_LARGE);
     }
-    Ok(Packet { link, at, place, octets })
+    Ok(packet)
 }
 
 #[cfg(test)]

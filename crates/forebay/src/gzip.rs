@@ -1,23 +1,55 @@
 //! Files that gzip compressed (RFC 1952), told by their first octets.
 
-use std::io::{self, BufRead, ErrorKind, Read};
+use std::fs;
+#[cfg(feature = "plan")]
+use std::io::BufRead;
+use std::io::{self, ErrorKind, Read};
+use std::path::Path;
 
 use flate2::bufread::MultiGzDecoder;
+use forebay_config::ConfigError;
 
 /// The first octets of a file that gzip compressed (RFC 1952, section 2.3.1).
 const MAGIC: [u8; 2] = [0x1f, 0x8b];
 
 /// Whether a file that begins with `start` is compressed.
-pub(super) fn is_gzip(start: &[u8]) -> bool {
+fn is_gzip(start: &[u8]) -> bool {
     start.starts_with(&MAGIC)
 }
 
 /// Octets that were compressed.
 #[derive(Debug)]
-pub(super) struct Unpacked {
-    pub(super) octets: Vec<u8>,
+pub(crate) struct Unpacked {
+    pub(crate) octets: Vec<u8>,
     /// Whether the compressed file ends early; the octets are those up to there.
-    pub(super) cut: bool,
+    pub(crate) cut: bool,
+}
+
+/// Reads the regular file at `path` into memory, unpacked if it is compressed: up to `most` octets
+/// each.
+///
+/// # Errors
+/// If the file cannot be read, is damaged or is larger.
+pub(crate) fn read(path: &Path, most: u64) -> Result<Unpacked, ConfigError> {
+    let wrong = |message: String| ConfigError {
+        file: path.to_owned(),
+        line: None,
+        key: String::new(),
+        message,
+    };
+    let unread = |e: io::Error| wrong(format!("cannot be read: {e}"));
+    let about = fs::metadata(path).map_err(unread)?;
+    if !about.is_file() {
+        return Err(wrong("is no regular file: copy what it holds into one".to_owned()));
+    }
+    if about.len() > most {
+        return Err(wrong(format!("is larger than {most} octets: split it")));
+    }
+    let octets = fs::read(path).map_err(unread)?;
+    if !is_gzip(&octets) {
+        return Ok(Unpacked { octets, cut: false });
+    }
+    unpack(&octets, most).map_err(|e| wrong(format!("cannot be unpacked: {e}")))
 }
 
 /// Unpacks a `file` into memory, up to `most` octets.
@@ -27,7 +59,7 @@ pub(super) struct Unpacked {
 ///
 /// # Errors
 /// If the file is damaged, or unpacks to more.
-pub(super) fn unpack(file: &[u8], most: u64) -> io::Result<Unpacked> {
+fn unpack(file: &[u8], most: u64) -> io::Result<Unpacked> {
     let mut octets = Vec::new();
     match Bounded::new(MultiGzDecoder::new(file), most).read_to_end(&mut octets) {
         Ok(_) => Ok(Unpacked { octets, cut: false }),
@@ -40,7 +72,8 @@ pub(super) fn unpack(file: &[u8], most: u64) -> io::Result<Unpacked> {
 ///
 /// # Errors
 /// If the start of the file cannot be read.
-pub(super) fn reader(mut file: impl BufRead + 'static, most: u64) -> io::Result<Box<dyn Read>> {
+#[cfg(feature = "plan")]
+pub(crate) fn reader(mut file: impl BufRead + 'static, most: u64) -> io::Result<Box<dyn Read>> {
     match is_gzip(file.fill_buf()?) {
         true => Ok(Box::new(Bounded::new(MultiGzDecoder::new(file), most))),
         false => Ok(Box::new(file)),

@@ -1,0 +1,108 @@
+//! Whether L4S works for the TCP connections of a capture, and if not, why.
+//!
+//! [`Analysis`] takes the packets of one capture, [`Analysis::report`] judges them, and
+//! [`Analysis::report_of_both`] those of two captures of the same connections. Nothing here opens a
+//! file or reads a clock.
+//!
+//! | what | bound | beyond it |
+//! |---|---|---|
+//! | connections | [`MOST_CONNECTIONS`] | packets of others are counted |
+//! | segments that wait for their acknowledgement | 4096 of each direction | the oldest one gives no round trip |
+//! | packets whose time is kept | [`MOST_RECORDS`] | codepoints and marks are counted further, delays are not |
+
+mod ace;
+mod connection;
+mod delay;
+mod half;
+mod judge;
+mod pair;
+mod report;
+mod segment;
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+
+use forebay_capture::IpPacket;
+
+use connection::Connection;
+
+pub use ace::{Ace, Feedback, Marks, fed_back, negotiated};
+pub use half::Codepoints;
+pub use report::{
+    ConnectionReport, Direction, Echo, Handshake, OneWay, Place, Quantiles, Response, TcpReport,
+};
+pub use segment::{Counters, Flags, Segment, Timestamps};
+
+/// The most connections that are followed.
+pub const MOST_CONNECTIONS: usize = 4_096;
+/// The most packets whose time and delay are kept, over all connections.
+pub const MOST_RECORDS: usize = 4 << 20;
+
+/// What is known of the packets of a capture so far.
+#[derive(Clone, Debug)]
+pub struct Analysis {
+    connections: Vec<Connection>,
+    /// The latest connection between two ends, the lower one first.
+    latest: HashMap<(SocketAddr, SocketAddr), usize>,
+    /// The end at which it was taken, if that is known.
+    at: Option<Place>,
+    room: usize,
+    packets: u64,
+    segments: u64,
+    not_followed: u64,
+}
+
+impl Analysis {
+    /// Begins with no packet. `at` is the end of the data at which the capture was taken, if that
+    /// is known; otherwise the delays show it.
+    pub fn new(at: Option<Place>) -> Self {
+        Self {
+            connections: Vec::new(),
+            latest: HashMap::new(),
+            at,
+            room: MOST_RECORDS,
+            packets: 0,
+            segments: 0,
+            not_followed: 0,
+        }
+    }
+
+    /// Takes a packet of the capture, in the order of the capture.
+    pub fn push(&mut self, packet: &IpPacket<'_>) {
+        self.packets += 1;
+        if let Some(segment) = Segment::parse(packet) {
+            self.push_segment(&segment);
+        }
+    }
+
+    /// Takes a segment of the capture, in the order of the capture.
+    pub fn push_segment(&mut self, segment: &Segment) {
+        self.segments += 1;
+        let key = (segment.from.min(segment.to), segment.from.max(segment.to));
+        let known = self.latest.get(&key).copied();
+        let number = match known.filter(|&n| !self.connections[n].is_over(segment)) {
+            Some(number) => number,
+            None if self.connections.len() >= MOST_CONNECTIONS => {
+                self.not_followed += 1;
+                return;
+            }
+            None => {
+                self.connections.push(Connection::new(segment));
+                self.latest.insert(key, self.connections.len() - 1);
+                self.connections.len() - 1
+            }
+        };
+        self.connections[number].push(segment, &mut self.room);
+    }
+
+    /// Judges the capture.
+    pub fn report(&self) -> TcpReport {
+        report::single(self)
+    }
+
+    /// Judges this capture at the sender of the data together with `receiver`, one of the same
+    /// connections at its receiver.
+    pub fn report_of_both(&self, receiver: &Self) -> TcpReport {
+        pair::report(self, receiver)
+    }
+}
