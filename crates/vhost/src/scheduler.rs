@@ -44,7 +44,7 @@ pub(crate) enum Scheduler {
 
 impl FlowPacket for Packet {
     fn flow(&self) -> FlowId {
-        FlowId(self.vm.into())
+        FlowId(self.source.vm.into())
     }
 }
 
