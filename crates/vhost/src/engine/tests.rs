@@ -18,6 +18,7 @@ use super::*;
 use crate::config::{Mode, Schedule, SchedulerConfig};
 use crate::features;
 use crate::offload::{HEADER, Offload};
+use crate::packet::Source;
 use crate::ring::driver::{Driver, memory};
 use crate::truncation::Watch;
 
@@ -402,6 +403,64 @@ fn order(world: &World) -> Vec<usize> {
     world.wire.out.borrow().iter().map(|f| usize::from(f[11])).collect()
 }
 
+/// A greedy flow and one packet of another flow of the same machine. Returns how many of the greedy
+/// flow's packets leave before that packet, and how many wait in its ring when it arrives.
+fn packets_before(mode: Mode, in_buffer: u16, queues: u8) -> (usize, u16) {
+    let mut world = World::with_rings(mode, Schedule::Fair, 100, in_buffer, &[queues], true);
+    for _ in 0..15 {
+        world.send(0, 1500);
+    }
+    world.turn();
+    let waiting = world.engine.vms[0].transmit[0].running.as_ref().unwrap();
+    let waiting = waiting.ring.waiting().unwrap();
+    // With one ring, the packet of the other flow comes from the same driver.
+    let light = usize::from(queues - 1);
+    let before = world.left(0).len();
+    let frame = numbered(77, 0, 100);
+    world.send_frame(light, [0; HEADER], &frame);
+    world.turn();
+    world.settle();
+    let place = order(&world).iter().position(|owner| *owner == 77);
+    (place.unwrap() - before, waiting)
+}
+
+#[test]
+fn a_greedy_flow_is_paused_and_a_flow_in_another_ring_is_not() {
+    // The greedy flow has five packets in the buffer and one at the port; the rest of its ring
+    // waits, and a packet behind it in the same ring too.
+    let (one, waiting) = packets_before(Mode::Zd, 5, 1);
+    assert_eq!((one, waiting), (15, 9));
+    for queues in [2, 4, 16] {
+        let (own, waiting) = packets_before(Mode::Zd, 5, queues);
+        assert_eq!((own, waiting), (6, 9), "only what was in the buffer and at the port");
+    }
+    // Without backpressure it waits behind all of them, in whichever ring it is.
+    assert_eq!(packets_before(Mode::Drop, u16::MAX, 4), (15, 0));
+}
+
+#[test]
+fn the_places_of_a_machine_are_shared_by_its_rings() {
+    let mut world = World::with_rings(Mode::Zd, Schedule::Fair, 100, 6, &[4], true);
+    fill(&mut world, 0, 1000);
+    world.turn();
+    assert_eq!(world.engine.scheduler.in_buffer(Source { vm: 0, ring: 0 }), 6, "alone");
+    // Each packet that leaves gives its place to the ring with the fewest.
+    for _ in 0..9 {
+        (0..3).for_each(|driver| fill(&mut world, driver, 1000));
+        world.wire.room.set(1);
+        world.now += Nanos::from_millis(1);
+        world.turn();
+    }
+    let own = |ring| world.engine.scheduler.in_buffer(Source { vm: 0, ring });
+    assert_eq!([own(0), own(1), own(2), own(3)], [2, 2, 2, 0]);
+    let status = world.engine.vms[0].ring_status();
+    assert!(status[0].paused > 0 && status[3].paused == 0, "{status:?}");
+    world.settle();
+    for driver in 0..3 {
+        assert_eq!(world.left(driver).len(), world.sent[driver] as usize, "driver {driver}");
+    }
+}
+
 #[test]
 fn the_driver_sets_the_number_of_pairs_in_use() {
     let mut world = World::with_rings(Mode::Zd, Schedule::Fifo, 100, u16::MAX, &[4], true);
@@ -660,6 +719,7 @@ proptest! {
             let all: Vec<_> = (0..world.sent[driver]).collect();
             prop_assert_eq!(world.left(driver), all, "driver {}", driver);
             let (vm, pair) = world.owners[driver];
+            prop_assert_eq!(world.engine.scheduler.in_buffer(Source { vm: vm as u8, ring: pair }), 0);
             let ring = &world.engine.vms[vm].transmit[usize::from(pair)];
             prop_assert_eq!(ring.taken, u64::from(world.sent[driver]));
         }

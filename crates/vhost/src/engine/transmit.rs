@@ -43,7 +43,7 @@ impl RingReader<'_> {
     pub(super) fn run(&mut self, vm: &mut Vm) {
         let mut budget = BUDGET;
         while budget > 0 {
-            let Some(ring) = vm.next_ring() else {
+            let Some(ring) = vm.next_ring(self.scheduler) else {
                 vm.ready = false;
                 vm.resumed(self.now);
                 self.scheduler.idle(vm.index);

@@ -10,8 +10,9 @@ use forebay_units::Nanos;
 use crate::config::VmConfig;
 use crate::features::AcceptedOffloads;
 use crate::offload::Offload;
-use crate::packet::Packet;
+use crate::packet::{Packet, Source};
 use crate::ring::{Ring, RingError};
+use crate::scheduler::Scheduler;
 use crate::session::RingId;
 use crate::statistics::{Counts, Occupancy, RingStatus, emit};
 use crate::truncation::Watch;
@@ -142,11 +143,14 @@ impl Vm {
     }
 
     /// The transmit ring whose next packet goes into the buffer: of those that may have packets, the
-    /// first one after the last.
-    pub(crate) fn next_ring(&mut self) -> Option<usize> {
-        let count = self.transmit.len();
-        let mut order = (1..=count).map(|i| (self.last + i) % count);
-        let ring = order.find(|ring| self.transmit[*ring].ready)?;
+    /// one with the fewest packets there, and of several such rings the first one after the last.
+    /// So the rings share the machine's places evenly, and a ring alone may have all of them.
+    pub(crate) fn next_ring(&mut self, scheduler: &Scheduler) -> Option<usize> {
+        let (count, vm) = (self.transmit.len(), self.index);
+        let order = (1..=count).map(|i| (self.last + i) % count);
+        let ready = order.filter(|ring| self.transmit[*ring].ready);
+        let ring =
+            ready.min_by_key(|ring| scheduler.in_buffer(Source { vm, ring: *ring as u8 }))?;
         self.last = ring;
         Some(ring)
     }

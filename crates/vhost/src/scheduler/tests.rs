@@ -1,5 +1,5 @@
 use forebay_discipline::Settings;
-use forebay_queue::{DropReason, Ecn, Packet as Queueable};
+use forebay_queue::{Ecn, Packet as Queueable};
 use forebay_units::Rate;
 use proptest::prelude::*;
 
