@@ -1,10 +1,10 @@
 //! Backpressure (zD) for virtual machines: a vhost-user back end that leaves packets in a guest's
 //! ring while the scheduled buffer has no room for them (Zhao's thesis, sections 4.3 and 4.4.2).
 //!
-//! Each virtual machine's transmit ring is a source buffer, and an aggregate flow of the one
-//! scheduled buffer. vhost-net takes packets as they come, and the qdisc behind it drops what does
-//! not fit. This back end takes the next packet of a ring only when there is room for it. Meanwhile
-//! the guest's own queues fill, and the guest's TCP slows down.
+//! A virtual machine's transmit rings, one or several, are its source buffers. To the one scheduled
+//! buffer the machine is an aggregate flow. vhost-net takes packets as they come, and the qdisc
+//! behind it drops what does not fit. This back end takes the next packet of a ring only when there
+//! is room for it. Meanwhile the guest's own queues fill, and the guest's TCP slows down.
 //!
 //! ```text
 //!  guest's driver ─ ring ─┐                                            ┌─ TAP, or

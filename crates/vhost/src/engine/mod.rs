@@ -173,7 +173,7 @@ impl Engine {
                 let vm = &mut self.vms[vm];
                 (vm.connected, vm.pairs_in_use) = (false, 1);
                 vm.ring_ids().for_each(|ring| *vm.ring_mut(ring) = None);
-                vm.forget_waiting(&mut self.buffers);
+                vm.forget_waiting(0, &mut self.buffers);
                 vm.resumed(now);
                 // Others take its turn once the packets that it began are in the buffer.
                 (0..vm.transmit.len()).for_each(|pair| vm.set_ready(pair));
@@ -195,7 +195,11 @@ impl Engine {
     }
 
     fn answer_requests(&mut self) {
-        self.vms.iter_mut().filter(|vm| vm.control_ready).for_each(Vm::answer_requests);
+        for vm in self.vms.iter_mut().filter(|vm| vm.control_ready) {
+            vm.answer_requests();
+            let in_use = vm.pairs_to_receive();
+            vm.forget_waiting(in_use, &mut self.buffers);
+        }
     }
 
     /// Reads the rings that may have packets.

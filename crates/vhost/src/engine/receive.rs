@@ -9,8 +9,8 @@ use crate::packet::Buffers;
 use crate::ring::{Delivery, RingError};
 use crate::session::RingId;
 
-/// Maximum number of frames that wait for a guest's buffers; further ones are lost. Each ring of the
-/// guest has the same part of it.
+/// Maximum number of frames that wait for a guest's buffers; further ones are lost. Each of its
+/// rings has the same part of it.
 const WAITING: usize = 256;
 
 impl Vm {
@@ -78,9 +78,9 @@ impl Vm {
         }
     }
 
-    /// Drops waiting frames of a guest that has disconnected.
-    pub(super) fn forget_waiting(&mut self, buffers: &mut Buffers) {
-        for (_, frame) in self.receive.iter_mut().flat_map(|ring| ring.waiting.drain(..)) {
+    /// Drops the frames that wait for rings from `first` on, which the guest does not use any more.
+    pub(super) fn forget_waiting(&mut self, first: usize, buffers: &mut Buffers) {
+        for (_, frame) in self.receive[first..].iter_mut().flat_map(|ring| ring.waiting.drain(..)) {
             self.counts.receive_dropped += 1;
             buffers.give(frame);
         }

@@ -583,6 +583,54 @@ fn frames_wait_for_each_ring_up_to_its_part() {
     assert_eq!(world.counts(0).received, 3);
 }
 
+#[test]
+fn frames_do_not_wait_for_rings_that_are_not_in_use() {
+    let mut world = World::with_rings(Mode::Zd, Schedule::Fifo, 100, u16::MAX, &[2], true);
+    let mut control = world.start_control(0);
+    for (pairs, waiting) in [(2, true), (1, false)] {
+        control.request(&[4, 0, pairs, 0]).unwrap();
+        world.engine.on_kick(0, RingId::Control);
+        world.turn();
+        assert!(world.engine.vms[0].receive[1].waiting.is_empty());
+        for port in 0..16 {
+            world.wire.coming.borrow_mut().push_back((Offload::default(), arriving(port, 0)));
+        }
+        world.turn();
+        assert_eq!(!world.engine.vms[0].receive[1].waiting.is_empty(), waiting);
+    }
+    let lost = world.counts(0).receive_dropped;
+    let first = world.engine.vms[0].receive[0].waiting.len() as u64;
+    assert_eq!(lost + first, 32, "each is counted");
+}
+
+#[test]
+fn a_front_end_that_reconnects_begins_with_new_rings() {
+    let mut world = World::with_rings(Mode::Zd, Schedule::Fair, 4, u16::MAX, &[3, 1], true);
+    for _ in 0..2 {
+        for driver in 0..4 {
+            fill(&mut world, driver, 3000);
+        }
+        world.turn();
+        assert!(world.engine.vms[0].paused.is_some());
+        let taken = world.counts(0).taken;
+        let why = "test".to_owned();
+        world.engine.handle_command(world.now, Command::Disconnected { vm: 0, why });
+        world.settle();
+        assert_eq!((world.counts(0).taken, world.counts(0).sent), (taken, taken));
+        // The new driver's rings are in new memory.
+        for driver in 0..3 {
+            let (memory, places) = memory(LARGE, 1);
+            world.transmit[driver] = Driver::new(memory, places[0], LARGE, true);
+            world.start(driver, Kind::Transmit, 0);
+        }
+        world.wire.room.set(0);
+    }
+    world.send(2, 100);
+    world.settle();
+    let last = numbered(2, world.sent[2] - 1, 100);
+    assert_eq!(world.wire.out.borrow().last(), Some(&last));
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Send(usize, usize),
@@ -606,8 +654,8 @@ fn steps(drivers: usize) -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..300)
 }
 
-/// Drives backlogged machines with these numbers of rings; returns the machine of each packet in the
-/// order of departure.
+/// Drives backlogged machines with these numbers of rings; returns the machine of each packet in
+/// the order of departure.
 fn order_of_machines(
     schedule: Schedule,
     (limit, in_buffer): (u32, u16),

@@ -12,7 +12,8 @@ use crate::scheduler::{Offered, Scheduler};
 use crate::session::RingId;
 use crate::switch::Switch;
 
-/// Maximum number of chains taken from a virtual machine at once, so that no guest occupies the thread.
+/// Maximum number of chains taken from a virtual machine at once, so that no guest occupies the
+/// thread.
 const BUDGET: usize = 64;
 
 /// Takes packets out of a virtual machine's rings until they are empty, the buffer is full, or the

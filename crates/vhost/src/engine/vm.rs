@@ -142,8 +142,8 @@ impl Vm {
         self.ready = true;
     }
 
-    /// The transmit ring whose next packet goes into the buffer: of those that may have packets, the
-    /// one with the fewest packets there, and of several such rings the first one after the last.
+    /// The transmit ring whose next packet goes into the buffer: of those that may have packets,
+    /// the one with the fewest packets there, and of several such rings the first after the last.
     /// So the rings share the machine's places evenly, and a ring alone may have all of them.
     pub(crate) fn next_ring(&mut self, scheduler: &Scheduler) -> Option<usize> {
         let (count, vm) = (self.transmit.len(), self.index);
