@@ -59,6 +59,9 @@ fuzz_target!(|input: &[u8]| {
                 let _ = ring.finish(taken.head);
             }
         }
+        if step[0] & 2 != 0 {
+            let _ = ring.answer(|request| request.first() == Some(&4));
+        }
         let _ = (ring.enable_kicks(), ring.disable_kicks(), ring.call());
     }
 });

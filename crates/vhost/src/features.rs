@@ -12,13 +12,17 @@ const HOST_TSO6: u32 = 12;
 const HOST_ECN: u32 = 13;
 pub(crate) const MERGE: u32 = 15;
 const STATUS: u32 = 16;
+/// A control queue, for [`QUEUES`] only.
+pub(crate) const CONTROL: u32 = 17;
+/// Several pairs of rings (`VIRTIO_NET_F_MQ`).
+pub(crate) const QUEUES: u32 = 22;
 const INDIRECT: u32 = 28;
 pub(crate) const EVENT_INDEX: u32 = 29;
 /// A feature of vhost-user, not of virtio: the back end has protocol features.
 pub(crate) const PROTOCOL: u32 = 30;
 pub(crate) const VERSION_1: u32 = 32;
 
-/// All offered features. A control queue is not among them, because a driver waits for its answers.
+/// Features that every device offers.
 pub(crate) const OFFERED: u64 = {
     let bits = [
         CHECKSUM,
@@ -46,6 +50,12 @@ pub(crate) const OFFERED: u64 = {
     }
     set
 };
+
+/// Features of a device with `pairs` pairs of rings. The number of pairs in use is set through the
+/// control queue, so both come together.
+pub(crate) fn offered(pairs: u8) -> u64 {
+    if pairs > 1 { OFFERED | 1 << QUEUES | 1 << CONTROL } else { OFFERED }
+}
 
 /// Whether `features` contains `bit`.
 pub(crate) fn has(features: u64, bit: u32) -> bool {

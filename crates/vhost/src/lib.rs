@@ -1,10 +1,10 @@
 //! Backpressure (zD) for virtual machines: a vhost-user back end that leaves packets in a guest's
 //! ring while the scheduled buffer has no room for them (Zhao's thesis, sections 4.3 and 4.4.2).
 //!
-//! Each virtual machine's transmit ring is a source buffer, and an aggregate flow of the one
-//! scheduled buffer. vhost-net takes packets as they come, and the qdisc behind it drops what does
-//! not fit. This back end takes the next packet of a ring only when there is room for it. Meanwhile
-//! the guest's own queues fill, and the guest's TCP slows down.
+//! A virtual machine's transmit rings, one or several, are its source buffers. To the one scheduled
+//! buffer the machine is an aggregate flow. vhost-net takes packets as they come, and the qdisc
+//! behind it drops what does not fit. This back end takes the next packet of a ring only when there
+//! is room for it. Meanwhile the guest's own queues fill, and the guest's TCP slows down.
 //!
 //! ```text
 //!  guest's driver ─ ring ─┐                                            ┌─ TAP, or
@@ -39,6 +39,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 
 use forebay_dataplane::Netdev;
+use forebay_system::allow_open_files;
 use forebay_system::privileges::{Capability, Extra, keep_only, restrict_calls};
 use forebay_system::signals::Signals;
 use serde_json::json;
@@ -56,6 +57,12 @@ use statistics::emit;
 /// The MTU of an Ethernet device that reports none.
 const DEFAULT_MTU: u16 = 1500;
 
+/// Maximum number of files that a ring needs: kick, call and error, each in its session and on the
+/// data thread.
+const FILES_OF_A_RING: u64 = 6;
+/// Number of files for all the rest: sockets, guests' memory, the way out.
+const OTHER_FILES: u64 = 512;
+
 /// Serves the virtual machines of `config` until SIGTERM or SIGINT.
 ///
 /// It writes one line of JSON for each event to standard output: that it is ready, front ends that
@@ -72,6 +79,9 @@ pub fn run(config: VhostConfig, reports_status: bool) -> Result<(), Error> {
     let scheduler = Scheduler::new(&config.scheduler, &config.vms, seed)?;
     let egress = egress::open(&config.outside)?;
     let mtu = mtu(&config.outside);
+    // A ring without its descriptors would not start.
+    let rings: u64 = config.vms.iter().map(|vm| 2 * u64::from(vm.queues) + 1).sum();
+    allow_open_files(OTHER_FILES + FILES_OF_A_RING * rings)?;
     let (sender, commands) = session::channel()?;
     let mut sockets = Vec::new();
     for vm in &config.vms {
@@ -90,7 +100,7 @@ pub fn run(config: VhostConfig, reports_status: bool) -> Result<(), Error> {
     keep_only(kept);
     for (index, (vm, socket)) in config.vms.iter().zip(&sockets).enumerate() {
         let (listener, sender) = (socket.listener.try_clone()?, sender.try_clone()?);
-        let device = Device { mac: vm.mac, mtu };
+        let device = Device { mac: vm.mac, mtu, pairs: vm.queues };
         thread::Builder::new()
             .name(format!("front end {index}"))
             .spawn(move || session::serve(index, listener, device, sender))?;

@@ -6,6 +6,15 @@ use forebay_wire::{Frame, set_ce};
 
 use crate::offload::Offload;
 
+/// The ring that a frame was taken from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Source {
+    /// Index of the virtual machine.
+    pub(crate) vm: u8,
+    /// Number of its pair of rings.
+    pub(crate) ring: u8,
+}
+
 /// A frame that was taken out of a virtual machine's transmit ring.
 #[derive(Debug)]
 pub(crate) struct Packet {
@@ -13,8 +22,8 @@ pub(crate) struct Packet {
     pub(crate) bytes: Vec<u8>,
     /// Checksum and segmentation that are still to be done.
     pub(crate) offload: Offload,
-    /// Index of the virtual machine that sent it.
-    pub(crate) vm: u8,
+    /// The ring that it was taken from.
+    pub(crate) source: Source,
     length: Bytes,
     /// Hash of its flow. A frame that is not IP is in the flow of its virtual machine.
     flow_hash: u32,
@@ -24,13 +33,13 @@ pub(crate) struct Packet {
 }
 
 impl Packet {
-    pub(crate) fn new(bytes: Vec<u8>, offload: Offload, vm: u8) -> Self {
+    pub(crate) fn new(bytes: Vec<u8>, offload: Offload, source: Source) -> Self {
         let length = Bytes(offload.wire_length(&bytes));
         let (flow_hash, ecn) = match Frame::parse(&bytes) {
             Ok(Frame::Ip(headers)) => (headers.flow_hash(), ecn(headers.ecn)),
-            _ => (vm.into(), Ecn::NotEct),
+            _ => (source.vm.into(), Ecn::NotEct),
         };
-        Self { bytes, offload, vm, length, flow_hash, ecn, is_marked: false }
+        Self { bytes, offload, source, length, flow_hash, ecn, is_marked: false }
     }
 
     /// Whether the scheduled buffer has set its congestion mark. A packet that the guest sent with
@@ -60,7 +69,7 @@ impl Queueable for Packet {
     }
 
     fn class(&self) -> u8 {
-        self.vm
+        self.source.vm
     }
 
     fn ecn(&self) -> Ecn {

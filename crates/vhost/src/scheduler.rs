@@ -2,19 +2,22 @@
 //!
 //! Both modes use the same qdisc below the same shaper. With `mode = "zd"` a [`Gate`] stands before
 //! it. Its flows are the virtual machines: packets lose the identity of their flow on the way from
-//! a guest to its host, so the gate pauses the ring (thesis, section 4.3.2).
+//! a guest to its host, so the gate pauses the machine (thesis, section 4.3.2). A machine may have
+//! several rings. They share its places in the buffer, and the scheduler counts how many each has.
 
 use forebay_discipline::{BuildError, Discipline, Kind};
 use forebay_queue::backpressure::{Config, FlowId, FlowPacket, Gate, Hysteresis, Order, Refused};
 use forebay_queue::token_bucket::{self, Burst};
 use forebay_queue::{
-    Backlog, ConfigError, DropSink, Drr, Fifo, Limit, Qdisc, StrictPriority, TokenBucket, drr, fifo,
+    Backlog, ConfigError, DropReason, DropSink, Drr, Fifo, Limit, Qdisc, StrictPriority,
+    TokenBucket, drr, fifo,
 };
 use forebay_units::{Bytes, Nanos};
 
 use crate::config::{Mode, Schedule, SchedulerConfig, VmConfig};
 use crate::offload::MAX_FRAME;
-use crate::packet::Packet;
+use crate::packet::{Packet, Source};
+use crate::session::MAX_PAIRS;
 
 /// Packets that a resumed virtual machine may send while others wait. This is more than zD's two,
 /// because each resumption reads a ring in another process's memory.
@@ -34,17 +37,41 @@ pub(crate) enum Offered {
     TooLong(Packet),
 }
 
+/// The scheduled buffer, with the number of packets that each ring has in it.
+pub(crate) struct Scheduler {
+    buffer: Buffer,
+    in_buffer: Vec<u32>,
+}
+
 /// The scheduled buffer, by mode.
-pub(crate) enum Scheduler {
+enum Buffer {
     /// Packets that do not fit are dropped.
     Drop(Shaped),
     /// Virtual machines without room are paused.
     Zd(Box<Gate<Packet, Shaped>>),
 }
 
+/// A drop sink that counts a dropped packet as a departure.
+struct Departures<'a> {
+    in_buffer: &'a mut [u32],
+    drops: &'a mut dyn DropSink<Packet>,
+}
+
+impl DropSink<Packet> for Departures<'_> {
+    fn dropped(&mut self, packet: Packet, reason: DropReason) {
+        self.in_buffer[place(packet.source)] -= 1;
+        self.drops.dropped(packet, reason);
+    }
+}
+
+/// Place of a ring's count.
+fn place(ring: Source) -> usize {
+    usize::from(ring.vm) * usize::from(MAX_PAIRS) + usize::from(ring.ring)
+}
+
 impl FlowPacket for Packet {
     fn flow(&self) -> FlowId {
-        FlowId(self.vm.into())
+        FlowId(self.source.vm.into())
     }
 }
 
@@ -60,8 +87,9 @@ impl Scheduler {
         let (rate, burst) = (config.rate, Burst::Time(config.burst));
         let bucket = token_bucket::Config { rate, burst, late: Nanos::ZERO };
         let shaped = TokenBucket::new(bucket, queue);
+        let in_buffer = vec![0; vms.len() * usize::from(MAX_PAIRS)];
         if config.mode == Mode::Drop {
-            return Ok(Self::Drop(shaped));
+            return Ok(Self { buffer: Buffer::Drop(shaped), in_buffer });
         }
         let gate = Config {
             flows: vms.len() as u32,
@@ -73,22 +101,27 @@ impl Scheduler {
             // This matters only for a limit in bytes.
             largest: Bytes(MAX_FRAME as u64),
         };
-        Ok(Self::Zd(Box::new(Gate::new(gate, shaped)?)))
+        Ok(Self { buffer: Buffer::Zd(Box::new(Gate::new(gate, shaped)?)), in_buffer })
     }
 
     fn shaped(&self) -> &Shaped {
-        match self {
-            Self::Drop(shaped) => shaped,
-            Self::Zd(gate) => gate.qdisc(),
+        match &self.buffer {
+            Buffer::Drop(shaped) => shaped,
+            Buffer::Zd(gate) => gate.qdisc(),
         }
     }
 
-    /// Whether a packet of `vm` may be taken out of its ring now. If not, the virtual machine is
+    /// Number of packets of a ring in the buffer.
+    pub(crate) fn in_buffer(&self, ring: Source) -> u32 {
+        self.in_buffer[place(ring)]
+    }
+
+    /// Whether a packet of `vm` may be taken out of its rings now. If not, the virtual machine is
     /// paused until [`Self::resume`] returns it.
     pub(crate) fn admits(&mut self, now: Nanos, vm: u8) -> bool {
-        match self {
-            Self::Drop(_) => true,
-            Self::Zd(gate) => !gate.pause_flow(now, FlowId(vm.into()), vm),
+        match &mut self.buffer {
+            Buffer::Drop(_) => true,
+            Buffer::Zd(gate) => !gate.pause_flow(now, FlowId(vm.into()), vm),
         }
     }
 
@@ -99,16 +132,21 @@ impl Scheduler {
         packet: Packet,
         drops: &mut dyn DropSink<Packet>,
     ) -> Offered {
-        match self {
-            Self::Drop(shaped) => {
-                shaped.enqueue(now, packet, drops);
-                Offered::Accepted
+        let Self { buffer, in_buffer } = self;
+        let place = place(packet.source);
+        in_buffer[place] += 1;
+        let refused = match buffer {
+            Buffer::Drop(shaped) => {
+                shaped.enqueue(now, packet, &mut Departures { in_buffer, drops });
+                return Offered::Accepted;
             }
-            Self::Zd(gate) => match gate.offer(now, packet, drops) {
-                Ok(()) => Offered::Accepted,
-                Err(Refused::Paused(packet)) => Offered::Paused(packet),
-                Err(Refused::Never(packet)) => Offered::TooLong(packet),
-            },
+            Buffer::Zd(gate) => gate.offer(now, packet, &mut Departures { in_buffer, drops }),
+        };
+        let Err(refused) = refused else { return Offered::Accepted };
+        in_buffer[place] -= 1;
+        match refused {
+            Refused::Paused(packet) => Offered::Paused(packet),
+            Refused::Never(packet) => Offered::TooLong(packet),
         }
     }
 
@@ -118,23 +156,27 @@ impl Scheduler {
         now: Nanos,
         drops: &mut dyn DropSink<Packet>,
     ) -> Option<Packet> {
-        match self {
-            Self::Drop(shaped) => shaped.dequeue(now, drops),
-            Self::Zd(gate) => gate.dequeue(now, drops),
-        }
+        let Self { buffer, in_buffer } = self;
+        let mut departures = Departures { in_buffer, drops };
+        let packet = match buffer {
+            Buffer::Drop(shaped) => shaped.dequeue(now, &mut departures),
+            Buffer::Zd(gate) => gate.dequeue(now, &mut departures),
+        }?;
+        in_buffer[place(packet.source)] -= 1;
+        Some(packet)
     }
 
-    /// Resumes a paused virtual machine and returns it; its ring must then be read.
+    /// Resumes a paused virtual machine and returns it; its rings must then be read.
     pub(crate) fn resume(&mut self, now: Nanos) -> Option<u8> {
-        match self {
-            Self::Drop(_) => None,
-            Self::Zd(gate) => gate.resume_flow(now).map(|flow| flow.0 as u8),
+        match &mut self.buffer {
+            Buffer::Drop(_) => None,
+            Buffer::Zd(gate) => gate.resume_flow(now).map(|flow| flow.0 as u8),
         }
     }
 
     /// Reports that `vm` has nothing to send, so that another takes its turn.
     pub(crate) fn idle(&mut self, vm: u8) {
-        if let Self::Zd(gate) = self {
+        if let Buffer::Zd(gate) = &mut self.buffer {
             gate.idle(FlowId(vm.into()));
         }
     }
@@ -146,9 +188,9 @@ impl Scheduler {
 
     /// Time at which the next packet may leave.
     pub(crate) fn next_event(&self, now: Nanos) -> Option<Nanos> {
-        match self {
-            Self::Drop(shaped) => shaped.next_event(now),
-            Self::Zd(gate) => gate.next_event(now),
+        match &self.buffer {
+            Buffer::Drop(shaped) => shaped.next_event(now),
+            Buffer::Zd(gate) => gate.next_event(now),
         }
     }
 }

@@ -55,12 +55,26 @@ pub struct Counts {
 pub(crate) struct VmStatus<'a> {
     pub(crate) name: &'a str,
     pub(crate) connected: bool,
-    /// Occupancy of its transmit ring; `None` if the ring does not run.
+    /// Occupancy of its transmit rings together; `None` if none runs.
     pub(crate) ring: Option<Occupancy>,
     /// Whether it is paused at this moment.
     pub(crate) is_paused: bool,
     #[serde(flatten)]
     pub(crate) counts: Counts,
+    /// Its transmit rings, if it has several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) rings: Vec<RingStatus>,
+}
+
+/// The part of one of several transmit rings in a [`VmStatus`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct RingStatus {
+    /// Occupancy of the ring; `None` if it does not run.
+    pub(crate) ring: Option<Occupancy>,
+    /// Packets taken out of it, including chains without a frame.
+    pub(crate) taken: u64,
+    /// Number of times that the machine was paused because of its next packet.
+    pub(crate) paused: u64,
 }
 
 /// Number of chains that wait in a ring, and the size of the ring.

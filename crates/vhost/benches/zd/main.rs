@@ -1,9 +1,11 @@
 //! Compares zD with dropping, with real guests.
 //!
-//! `cargo bench -p forebay-vhost --bench zd -- [RUNS] [MBPS] [SECONDS] [PACKETS]` prints tables.
+//! `cargo bench -p forebay-vhost --bench zd -- [RUNS] [MBPS] [SECONDS] [PACKETS]` prints tables;
+//! with the word `rings` before the numbers, only that of a guest with several rings.
 //! `-- --store DIR [CLAIM]` runs the claims of `forebay lab reproduce zd` and stores the results.
 #![allow(clippy::unwrap_used, reason = "a benchmark")]
 
+#[allow(dead_code, reason = "the test needs more")]
 #[path = "../../tests/guests/harness/mod.rs"]
 mod harness;
 mod store;
@@ -12,7 +14,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use forebay_guest::Kernel;
-use harness::{EgressKind, Inside, Mode, Run, greedy, shared};
+use harness::{EgressKind, Inside, Mode, Run, greedy, mixed, shared};
 
 fn main() -> ExitCode {
     if let Some(code) = harness::as_started() {
@@ -43,6 +45,10 @@ fn main() -> ExitCode {
         run.limit,
         load()
     );
+    if std::env::args().any(|word| word == "rings") {
+        several_rings(&kernel, runs, run);
+        return ExitCode::SUCCESS;
+    }
     println!("\none guest, 100 flows\n");
     println!(
         "| mode | dropped | retransmissions | round trips | RTT p50 ms | RTT p99.9 ms | p99.99 ms | Mbit/s | back end's CPU % | taken | paused |"
@@ -79,7 +85,37 @@ fn main() -> ExitCode {
             );
         }
     }
+    several_rings(&kernel, runs, run);
     ExitCode::SUCCESS
+}
+
+/// Compares flows in one ring with flows in different ones.
+fn several_rings(kernel: &Path, runs: u64, run: Run) {
+    println!(
+        "\none guest, 100 flows in one ring, and a closed loop of requests in this or another\n"
+    );
+    println!(
+        "| mode | rings | requests | p50 ms | p99 ms | dropped | dropped in the guest | Mbit/s | taken of each | paused by each |"
+    );
+    println!("|---|---|---|---|---|---|---|---|---|---|");
+    for _ in 0..runs {
+        for mode in [Mode::Drop, Mode::Zd] {
+            for rings in [1, 4] {
+                let m = mixed(kernel, mode, run, rings);
+                println!(
+                    "| {mode:?} | {rings} | {} | {:.1} | {:.1} | {} | {} | {:.1} | {:?} | {:?} |",
+                    m.requests,
+                    m.p50,
+                    m.p99,
+                    m.dropped,
+                    m.local_drops,
+                    m.goodput,
+                    m.taken,
+                    m.paused
+                );
+            }
+        }
+    }
 }
 
 /// Returns the machine's load average of the last minute.

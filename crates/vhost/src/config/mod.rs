@@ -16,6 +16,7 @@ use serde::Deserialize;
 
 use self::policy::PolicyValue;
 use crate::egress::Outside;
+use crate::session::MAX_PAIRS;
 
 /// Maximum number of virtual machines.
 const MAX_VMS: usize = 64;
@@ -90,6 +91,8 @@ pub struct VmConfig {
     pub weight: u32,
     /// Maximum rate at which it may send; `None` is no limit.
     pub rate: Option<Rate>,
+    /// Number of pairs of rings, 1 to 16. Flows in different rings are paused separately.
+    pub queues: u8,
 }
 
 /// Configuration of a back end.
@@ -135,6 +138,7 @@ struct VmTable {
     mac: Option<Spanned<String>>,
     weight: Option<Spanned<u32>>,
     rate: Option<Spanned<RateValue>>,
+    queues: Option<Spanned<u8>>,
 }
 
 impl Configuration for VhostConfig {
@@ -324,8 +328,15 @@ fn vms(
             let message = "a single queue has one rate: set policy = \"fair\" or \"strict\"";
             return Err(source.error_at(rate.span(), "vm.rate", message));
         }
+        if let Some(queues) = &table.queues
+            && !(1..=MAX_PAIRS).contains(queues.get_ref())
+        {
+            let message = format!("is a number of pairs of rings from 1 to {MAX_PAIRS}");
+            return Err(source.error_at(queues.span(), "vm.queues", message));
+        }
         let weight = table.weight.map_or(1, Spanned::into_inner);
-        vms.push(VmConfig { name, socket, mac, weight, rate: own });
+        let queues = table.queues.map_or(1, Spanned::into_inner);
+        vms.push(VmConfig { name, socket, mac, weight, rate: own, queues });
     }
     Ok(vms)
 }

@@ -33,6 +33,7 @@ fn a_valid_file_gives_its_values() {
     assert_eq!(web.mac, [0x52, 0x54, 0, 0x12, 0x34, 0x56]);
     assert_eq!((web.weight, web.rate), (3, Some(Rate::from_mbps(100))));
     assert_eq!((db.weight, db.rate), (1, None));
+    assert_eq!(db.queues, 1);
     assert_eq!(db.mac[..2], [0x02, 0xfb], "a local address");
     assert_eq!(db.mac, derived_mac("db"), "always the same");
     assert!(
@@ -77,6 +78,8 @@ fn errors_name_line_and_key() {
         ("policy = \"fair\"", "policy = \"fifo\"", "v.toml:10: vm.weight: goes with policy"),
         ("policy = \"fair\"", "mode = \"zeroD\"", "v.toml:2: vhost.mode: unknown variant"),
         ("weight = 3", "weight = 0", "v.toml:10: vm.weight: is a ratio"),
+        ("weight = 3", "queues = 0", "v.toml:10: vm.queues: is a number of pairs of rings from 1"),
+        ("weight = 3", "queues = 17", "v.toml:10: vm.queues: is a number of pairs of rings from 1"),
         ("\"/run/db.sock\"", "\"/run/web.sock\"", "v.toml:14: vm.socket: another virtual machine"),
         ("\"/run/db.sock\"", "\"db.sock\"", "v.toml:14: vm.socket: must be an absolute"),
         ("name = \"db\"", "name = \"web\"", "v.toml:13: vm.name: another virtual machine"),
@@ -93,6 +96,12 @@ fn errors_name_line_and_key() {
     let rate = GOOD.replace("fair", "fifo").replace("weight = 3\n", "");
     let error = parse_one(&rate).unwrap_err();
     assert!(error.starts_with("v.toml:10: vm.rate: a single queue"), "{error}");
+}
+
+#[test]
+fn a_machine_may_have_several_pairs_of_rings() {
+    let config = parse_one(&GOOD.replace("weight = 3", "queues = 16")).unwrap();
+    assert_eq!(config.vms.iter().map(|vm| vm.queues).collect::<Vec<_>>(), [16, 1]);
 }
 
 #[test]

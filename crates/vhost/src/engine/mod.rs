@@ -4,6 +4,7 @@
 //! sends what the scheduler allows, resumes virtual machines that waited for room, delivers
 //! arriving frames to guests (`receive.rs`), and sleeps until the next event.
 
+mod control;
 mod receive;
 mod transmit;
 mod vm;
@@ -27,7 +28,7 @@ use crate::features::AcceptedOffloads;
 use crate::packet::{Buffers, Packet};
 use crate::ring::{Ring, RingError};
 use crate::scheduler::Scheduler;
-use crate::session::{Command, CommandReceiver, RingKind};
+use crate::session::{Command, CommandReceiver, RingId};
 use crate::statistics::{Status, VmStatus, emit};
 use crate::switch::{Switch, Target};
 
@@ -60,7 +61,7 @@ enum Source {
     Signals,
     Commands,
     Egress,
-    Ring(usize, RingKind),
+    Ring(usize, RingId),
 }
 
 impl Engine {
@@ -95,6 +96,7 @@ impl Engine {
             while let Some(command) = self.commands.next() {
                 self.handle_command(now, command);
             }
+            self.answer_requests();
             self.read_rings(now);
             let more = self.send_due(now);
             self.receive();
@@ -105,7 +107,7 @@ impl Engine {
                     emit(&self.status(now, "status"));
                 }
             }
-            let busy = more || self.vms.iter().any(|vm| vm.ready);
+            let busy = more || self.vms.iter().any(|vm| vm.ready || vm.control_ready);
             // A held packet waits for room at the port, which has a descriptor.
             let next = self.scheduler.next_event(now).filter(|_| self.held.is_none());
             let until = next.unwrap_or(Nanos::MAX).min(due);
@@ -126,14 +128,15 @@ impl Engine {
                 self.vms[vm].connected = true;
                 emit(&json!({ "event": "connected", "vm": self.vms[vm].config.name }));
             }
-            Command::Start { vm, kind, setup, watch, memory, features, error } => {
-                let vm = &mut self.vms[vm];
+            Command::Start { vm, ring: id, setup, watch, memory, features, error } => {
+                let index = vm;
+                let vm = &mut self.vms[index];
                 match Ring::new(*setup, Arc::clone(&memory)) {
                     Ok(mut ring) => {
                         // The driver may wait for a call that went to the previous descriptor.
                         ring.call_now();
                         vm.accepted = AcceptedOffloads::of(features);
-                        *vm.ring_mut(kind) = Some(RunningRing { watch, ring, error });
+                        *vm.ring_mut(id) = Some(RunningRing { watch, ring, error });
                     }
                     Err(why) => {
                         // In this order: the watch must not outlive the memory.
@@ -145,36 +148,57 @@ impl Engine {
                     }
                 }
                 // The driver does not kick again for chains that it offered before.
-                match kind {
-                    RingKind::Transmit => vm.ready = true,
-                    RingKind::Receive => vm.deliver_waiting(&mut self.buffers),
-                }
+                self.check(index, id);
                 self.waiter = None;
             }
-            Command::Stop { vm, kind, answer } => {
+            Command::Stop { vm, ring, answer } => {
                 let vm = &mut self.vms[vm];
-                let next = match kind {
-                    RingKind::Transmit => transmit::stop(vm, &mut self.buffers),
-                    RingKind::Receive => vm.receive.take().map(|mut running| {
-                        let _ = running.ring.call();
-                        running.ring.next()
-                    }),
+                let next = match ring {
+                    RingId::Transmit(pair) => {
+                        transmit::stop(vm, usize::from(pair), &mut self.buffers)
+                    }
+                    RingId::Receive(_) | RingId::Control => {
+                        vm.ring_mut(ring).take().map(|mut running| {
+                            let _ = running.ring.call();
+                            running.ring.next()
+                        })
+                    }
                 };
                 self.waiter = None;
                 // The session may have ended since.
                 let _ = answer.send(next);
             }
+            Command::Reset { vm } => self.vms[vm].pairs_in_use = 1,
             Command::Disconnected { vm, why } => {
                 let vm = &mut self.vms[vm];
-                (vm.connected, vm.transmit, vm.receive) = (false, None, None);
-                vm.forget_waiting(&mut self.buffers);
+                (vm.connected, vm.pairs_in_use) = (false, 1);
+                vm.ring_ids().for_each(|ring| *vm.ring_mut(ring) = None);
+                vm.forget_waiting(0, &mut self.buffers);
                 vm.resumed(now);
-                // Another takes its turn once the packet that it began is in the buffer.
-                vm.ready = true;
+                // Others take its turn once the packets that it began are in the buffer.
+                (0..vm.transmit.len()).for_each(|pair| vm.set_ready(pair));
                 self.switch.forget(vm.index);
                 self.waiter = None;
                 emit(&json!({ "event": "disconnected", "vm": vm.config.name, "why": why }));
             }
+        }
+    }
+
+    /// Does what a ring waits for that has just started, or whose driver has kicked.
+    fn check(&mut self, vm: usize, ring: RingId) {
+        let vm = &mut self.vms[vm];
+        match ring {
+            RingId::Transmit(pair) => vm.set_ready(pair.into()),
+            RingId::Receive(pair) => vm.deliver_waiting(pair.into(), &mut self.buffers),
+            RingId::Control => vm.control_ready = true,
+        }
+    }
+
+    fn answer_requests(&mut self) {
+        for vm in self.vms.iter_mut().filter(|vm| vm.control_ready) {
+            vm.answer_requests();
+            let in_use = vm.pairs_to_receive();
+            vm.forget_waiting(in_use, &mut self.buffers);
         }
     }
 
@@ -219,7 +243,7 @@ impl Engine {
     fn dequeue(&mut self, now: Nanos) -> Option<Packet> {
         let Self { scheduler, vms, buffers, .. } = self;
         scheduler.dequeue(now, &mut |packet: Packet, _: DropReason| {
-            vms[usize::from(packet.vm)].counts.dropped.aqm += 1;
+            vms[usize::from(packet.source.vm)].counts.dropped.aqm += 1;
             buffers.give(packet.bytes);
         })
     }
@@ -227,7 +251,7 @@ impl Engine {
     /// Sends a packet to its destination; returns it if there is no room.
     fn send(&mut self, packet: Packet) -> Result<(), Packet> {
         let target = self.switch.target(&packet.bytes);
-        let own = packet.vm;
+        let own = packet.source.vm;
         let mut refused = false;
         if target == Target::All || target == Target::Unknown {
             match self.egress.send(&packet.offload, &packet.bytes) {
@@ -264,7 +288,7 @@ impl Engine {
         egress.receive(BATCH, &mut |offload, frame| match switch.target(frame) {
             Target::Vm(vm) => vms[usize::from(vm)].deliver(&offload, frame, buffers),
             Target::All => {
-                for vm in vms.iter_mut().filter(|vm| vm.receive.is_some()) {
+                for vm in vms.iter_mut().filter(|vm| vm.receives()) {
                     vm.deliver(&offload, frame, buffers);
                 }
             }
@@ -276,13 +300,13 @@ impl Engine {
     /// Notifies drivers of used chains, once for all of them.
     fn call(&mut self) {
         for vm in &mut self.vms {
-            for kind in [RingKind::Receive, RingKind::Transmit] {
-                let Some(running) = vm.ring_mut(kind) else { continue };
+            for ring in vm.ring_ids() {
+                let Some(running) = vm.ring_mut(ring) else { continue };
                 let called = running.ring.call();
                 // Checked last: the call is the last access of this turn.
                 let lost = running.watch.is_lost();
                 if let Err(error) = if lost { Err(RingError::Truncated) } else { called } {
-                    vm.give_up(kind, error);
+                    vm.give_up(ring, error);
                 }
             }
         }
@@ -291,7 +315,7 @@ impl Engine {
     /// Sleeps until `until` or until an event; returns whether to stop.
     fn wait(&mut self, signals: &Signals, until: Nanos) -> bool {
         let rings_changed = |sources: &[Source], vms: &[Vm]| {
-            let runs = vms.iter().flat_map(|vm| [&vm.receive, &vm.transmit]).flatten().count();
+            let runs = vms.iter().flat_map(Vm::running).count();
             runs != sources.iter().filter(|s| matches!(s, Source::Ring(..))).count()
         };
         if self.waiter.as_ref().is_some_and(|(_, sources)| rings_changed(sources, &self.vms)) {
@@ -312,21 +336,17 @@ impl Engine {
             match *source {
                 Source::Signals => ends |= signals.came(),
                 Source::Commands | Source::Egress => {}
-                Source::Ring(vm, kind) => self.on_kick(vm, kind),
+                Source::Ring(vm, ring) => self.on_kick(vm, ring),
             }
         }
         self.waiter = Some(waiter);
         ends
     }
 
-    fn on_kick(&mut self, vm: usize, kind: RingKind) {
-        let vm = &mut self.vms[vm];
-        let Some(running) = vm.ring_mut(kind) else { return };
+    fn on_kick(&mut self, vm: usize, ring: RingId) {
+        let Some(running) = self.vms[vm].ring_mut(ring) else { return };
         running.ring.clear_kick();
-        match kind {
-            RingKind::Transmit => vm.ready = true,
-            RingKind::Receive => vm.deliver_waiting(&mut self.buffers),
-        }
+        self.check(vm, ring);
     }
 
     fn new_waiter(&self, signals: &Signals) -> (Waiter, Vec<Source>) {
@@ -336,11 +356,8 @@ impl Engine {
         ];
         all.extend(self.egress.descriptors().into_iter().map(|fd| (fd, Source::Egress)));
         for (i, vm) in self.vms.iter().enumerate() {
-            for (kind, running) in
-                [(RingKind::Receive, &vm.receive), (RingKind::Transmit, &vm.transmit)]
-            {
-                let fd = running.as_ref().and_then(|r| r.ring.kick());
-                all.extend(fd.map(|fd| (fd, Source::Ring(i, kind))));
+            for (ring, running) in vm.running() {
+                all.extend(running.ring.kick().map(|fd| (fd, Source::Ring(i, ring))));
             }
         }
         let (fds, sources): (Vec<_>, Vec<_>) = all.into_iter().unzip();
@@ -359,6 +376,7 @@ impl Engine {
                 ring: vm.occupancy(),
                 is_paused: vm.paused.is_some(),
                 counts,
+                rings: vm.ring_status(),
             }
         });
         Status {

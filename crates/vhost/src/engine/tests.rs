@@ -18,10 +18,13 @@ use super::*;
 use crate::config::{Mode, Schedule, SchedulerConfig};
 use crate::features;
 use crate::offload::{HEADER, Offload};
+use crate::packet::Source;
 use crate::ring::driver::{Driver, memory};
 use crate::truncation::Watch;
 
 const SIZE: u16 = 16;
+/// Size of rings that a turn does not empty.
+const LARGE: u16 = 64;
 /// An address that no virtual machine has.
 const ELSEWHERE: [u8; 6] = [2, 0, 0, 0, 0, 99];
 
@@ -73,56 +76,109 @@ struct World {
     wire: Rc<Wire>,
     transmit: Vec<Driver>,
     receive: Vec<Driver>,
+    /// The machine and the pair of each driver.
+    owners: Vec<(usize, u8)>,
     sent: Vec<u32>,
     now: Nanos,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Receive,
+    Transmit,
+}
+
 impl World {
     fn new(mode: Mode, schedule: Schedule, limit: u32, vms: usize, event_index: bool) -> Self {
-        let vms: Vec<_> = (0..vms).map(vm).collect();
-        let config = SchedulerConfig {
+        let config = Self::config(mode, schedule, limit, u16::MAX);
+        Self::with_size(SIZE, config, &vec![1; vms], event_index)
+    }
+
+    fn config(mode: Mode, schedule: Schedule, limit: u32, in_buffer: u16) -> SchedulerConfig {
+        SchedulerConfig {
             mode,
             schedule,
             rate: Some(Rate::from_mbps(100)),
             burst: Nanos::from_micros(250),
             limit: Limit::packets(limit),
-            in_buffer: u16::MAX,
-        };
+            in_buffer,
+        }
+    }
+
+    /// Creates a world whose machines have these numbers of pairs of rings. The drivers of all
+    /// machines are in one list, machine by machine.
+    fn with_rings(
+        mode: Mode,
+        schedule: Schedule,
+        limit: u32,
+        in_buffer: u16,
+        queues: &[u8],
+        event_index: bool,
+    ) -> Self {
+        let config = Self::config(mode, schedule, limit, in_buffer);
+        Self::with_size(LARGE, config, queues, event_index)
+    }
+
+    fn with_size(size: u16, config: SchedulerConfig, queues: &[u8], event_index: bool) -> Self {
+        let vms: Vec<_> = queues.iter().enumerate().map(|(i, n)| vm_with(i, *n)).collect();
+        let all = queues.iter().map(|n| usize::from(*n)).sum();
+        let owners = queues.iter().enumerate();
+        let owners = owners.flat_map(|(vm, n)| (0..*n).map(move |pair| (vm, pair))).collect();
         let scheduler = Scheduler::new(&config, &vms, 1).unwrap();
         let wire = Rc::new(Wire::default());
         let (_, commands) = crate::session::channel().unwrap();
-        let (memory, places) = memory(SIZE, 2 * vms.len() as u64);
-        let driver = |i: usize| Driver::new(Arc::clone(&memory), places[i], SIZE, event_index);
-        let transmit = (0..vms.len()).map(|i| driver(2 * i)).collect();
-        let receive = (0..vms.len()).map(|i| driver(2 * i + 1)).collect();
-        let sent = vec![0; vms.len()];
+        let (memory, places) = memory(size, 2 * all as u64);
+        let driver = |i: usize| Driver::new(Arc::clone(&memory), places[i], size, event_index);
+        let transmit = (0..all).map(|i| driver(2 * i)).collect();
+        let receive = (0..all).map(|i| driver(2 * i + 1)).collect();
+        let sent = vec![0; all];
         let engine = Engine::new(vms, scheduler, Box::new(Fake(Rc::clone(&wire))), commands);
         let now = Nanos::from_millis(1);
-        let mut world = Self { engine, wire, transmit, receive, sent, now };
+        let mut world = Self { engine, wire, transmit, receive, owners, sent, now };
         for i in 0..world.sent.len() {
-            world.start(i, RingKind::Transmit, 0);
-            world.start(i, RingKind::Receive, 0);
+            world.start(i, Kind::Transmit, 0);
+            world.start(i, Kind::Receive, 0);
         }
         world
     }
 
-    fn start(&mut self, vm: usize, kind: RingKind, next: u16) {
+    /// The machine and the ring of a driver.
+    fn ring(&self, driver: usize, kind: Kind) -> (usize, RingId) {
+        let (vm, pair) = self.owners[driver];
+        (vm, if kind == Kind::Transmit { RingId::Transmit(pair) } else { RingId::Receive(pair) })
+    }
+
+    fn start(&mut self, driver: usize, kind: Kind, next: u16) {
+        let (vm, ring) = self.ring(driver, kind);
         let driver = match kind {
-            RingKind::Transmit => &self.transmit[vm],
-            RingKind::Receive => &self.receive[vm],
+            Kind::Transmit => &self.transmit[driver],
+            Kind::Receive => &self.receive[driver],
         };
         let setup = Box::new(crate::ring::Setup { next, ..driver.setup(true) });
         let memory = Arc::clone(&driver.memory);
         let features = features::OFFERED;
         let watch = Watch::of(&memory).unwrap();
-        let start = Command::Start { vm, kind, setup, watch, memory, features, error: None };
+        let start = Command::Start { vm, ring, setup, watch, memory, features, error: None };
         self.engine.handle_command(self.now, start);
     }
 
+    /// Starts the control queue of a machine, in a memory of its own.
+    fn start_control(&mut self, vm: usize) -> Driver {
+        let (memory, places) = memory(SIZE, 1);
+        let driver = Driver::new(Arc::clone(&memory), places[0], SIZE, true);
+        let (setup, watch) = (Box::new(driver.setup(true)), Watch::of(&memory).unwrap());
+        let (ring, features) = (RingId::Control, features::offered(2));
+        let start = Command::Start { vm, ring, setup, watch, memory, features, error: None };
+        self.engine.handle_command(self.now, start);
+        self.turn();
+        driver
+    }
+
     /// Stops a ring as a front end does; returns the index of its next chain.
-    fn stop(&mut self, vm: usize, kind: RingKind) -> u16 {
+    fn stop(&mut self, driver: usize, kind: Kind) -> u16 {
+        let (vm, ring) = self.ring(driver, kind);
         let (answer, answered) = sync_channel(1);
-        self.engine.handle_command(self.now, Command::Stop { vm, kind, answer });
+        self.engine.handle_command(self.now, Command::Stop { vm, ring, answer });
         answered.recv().unwrap().unwrap()
     }
 
@@ -133,13 +189,14 @@ impl World {
     }
 
     fn send_frame(&mut self, vm: usize, header: [u8; HEADER], frame: &[u8]) {
+        let (owner, ring) = self.ring(vm, Kind::Transmit);
         let driver = &mut self.transmit[vm];
         driver.reap();
         let before = driver.available();
         if driver.send(header, frame, HEADER).is_some() {
             self.sent[vm] += 1;
             if driver.wants_kick(before) {
-                self.engine.on_kick(vm, RingKind::Transmit);
+                self.engine.on_kick(owner, ring);
             }
         }
     }
@@ -148,6 +205,7 @@ impl World {
     fn turn(&mut self) {
         for _ in 0..1000 {
             self.engine.read_rings(self.now);
+            self.engine.answer_requests();
             let more = self.engine.send_due(self.now);
             self.engine.receive();
             self.engine.call();
@@ -183,13 +241,14 @@ impl World {
     }
 }
 
-fn vm(index: usize) -> VmConfig {
+fn vm_with(index: usize, queues: u8) -> VmConfig {
     VmConfig {
         name: format!("vm{index}"),
         socket: "/nowhere".into(),
         mac: mac(index),
         weight: 1,
         rate: None,
+        queues,
     }
 }
 
@@ -293,7 +352,7 @@ fn a_bounded_number_of_frames_waits_for_buffers() {
     let before = world.receive[0].available();
     world.receive[0].post(2048).unwrap();
     assert!(world.receive[0].wants_kick(before), "it asked to hear of buffers");
-    world.engine.on_kick(0, RingKind::Receive);
+    world.engine.on_kick(0, RingId::Receive(0));
     assert_eq!((world.counts(0).received, world.receive[0].reap().len()), (1, 1));
 }
 
@@ -302,14 +361,14 @@ fn an_invalid_ring_affects_only_its_guest() {
     let mut world = World::new(Mode::Zd, Schedule::Fifo, 100, 2, true);
     let available = world.transmit[0].setup(false).available;
     world.transmit[0].write(available + 2, &[200, 200]);
-    world.engine.on_kick(0, RingKind::Transmit);
+    world.engine.on_kick(0, RingId::Transmit(0));
     world.send(1, 100);
     world.settle();
     assert_eq!((world.counts(0).broken, world.left(1)), (1, vec![0]));
-    assert!(world.engine.vms[0].transmit.is_none());
+    assert!(world.engine.vms[0].transmit[0].running.is_none());
     // The ring works after it is set up again.
     world.transmit[0].write(available + 2, &[0, 0]);
-    world.start(0, RingKind::Transmit, 0);
+    world.start(0, Kind::Transmit, 0);
     world.send(0, 100);
     world.settle();
     assert_eq!(world.left(0), [0]);
@@ -330,34 +389,314 @@ fn a_paused_guest_that_disconnects_is_forgotten() {
     assert_eq!(world.left(1), [0]);
 }
 
+/// Sends as many frames as the ring has room for.
+fn fill(world: &mut World, driver: usize, len: usize) {
+    let mut before = None;
+    while before != Some(world.sent[driver]) {
+        before = Some(world.sent[driver]);
+        world.send(driver, len);
+    }
+}
+
+/// Order in which frames have left, by driver.
+fn order(world: &World) -> Vec<usize> {
+    world.wire.out.borrow().iter().map(|f| usize::from(f[11])).collect()
+}
+
+/// A greedy flow and one packet of another flow of the same machine. Returns how many of the greedy
+/// flow's packets leave before that packet, and how many wait in its ring when it arrives.
+fn packets_before(mode: Mode, in_buffer: u16, queues: u8) -> (usize, u16) {
+    let mut world = World::with_rings(mode, Schedule::Fair, 100, in_buffer, &[queues], true);
+    for _ in 0..15 {
+        world.send(0, 1500);
+    }
+    world.turn();
+    let waiting = world.engine.vms[0].transmit[0].running.as_ref().unwrap();
+    let waiting = waiting.ring.waiting().unwrap();
+    // With one ring, the packet of the other flow comes from the same driver.
+    let light = usize::from(queues - 1);
+    let before = world.left(0).len();
+    let frame = numbered(77, 0, 100);
+    world.send_frame(light, [0; HEADER], &frame);
+    world.turn();
+    world.settle();
+    let place = order(&world).iter().position(|owner| *owner == 77);
+    (place.unwrap() - before, waiting)
+}
+
+#[test]
+fn a_greedy_flow_is_paused_and_a_flow_in_another_ring_is_not() {
+    // The greedy flow has five packets in the buffer and one at the port; the rest of its ring
+    // waits, and a packet behind it in the same ring too.
+    let (one, waiting) = packets_before(Mode::Zd, 5, 1);
+    assert_eq!((one, waiting), (15, 9));
+    for queues in [2, 4, 16] {
+        let (own, waiting) = packets_before(Mode::Zd, 5, queues);
+        assert_eq!((own, waiting), (6, 9), "only what was in the buffer and at the port");
+    }
+    // Without backpressure it waits behind all of them, in whichever ring it is.
+    assert_eq!(packets_before(Mode::Drop, u16::MAX, 4), (15, 0));
+}
+
+#[test]
+fn the_places_of_a_machine_are_shared_by_its_rings() {
+    let mut world = World::with_rings(Mode::Zd, Schedule::Fair, 100, 6, &[4], true);
+    fill(&mut world, 0, 1000);
+    world.turn();
+    assert_eq!(world.engine.scheduler.in_buffer(Source { vm: 0, ring: 0 }), 6, "alone");
+    // Each packet that leaves gives its place to the ring with the fewest.
+    for _ in 0..9 {
+        (0..3).for_each(|driver| fill(&mut world, driver, 1000));
+        world.wire.room.set(1);
+        world.now += Nanos::from_millis(1);
+        world.turn();
+    }
+    let own = |ring| world.engine.scheduler.in_buffer(Source { vm: 0, ring });
+    assert_eq!([own(0), own(1), own(2), own(3)], [2, 2, 2, 0]);
+    let status = world.engine.vms[0].ring_status();
+    assert!(status[0].paused > 0 && status[3].paused == 0, "{status:?}");
+    world.settle();
+    for driver in 0..3 {
+        assert_eq!(world.left(driver).len(), world.sent[driver] as usize, "driver {driver}");
+    }
+}
+
+#[test]
+fn the_driver_sets_the_number_of_pairs_in_use() {
+    let mut world = World::with_rings(Mode::Zd, Schedule::Fifo, 100, u16::MAX, &[4], true);
+    // Without a control queue all rings that run get frames.
+    assert_eq!(world.engine.vms[0].pairs_to_receive(), 4);
+    let mut control = world.start_control(0);
+    assert_eq!(world.engine.vms[0].pairs_to_receive(), 1, "until the driver says otherwise");
+    let long = [4; 100];
+    let cases: [(&[u8], u8, usize); 9] = [
+        (&[4, 0, 4, 0], 0, 4),
+        (&[4, 0, 5, 0], 1, 4),
+        (&[4, 0, 0, 0], 1, 4),
+        (&[4, 0, 2, 0], 0, 2),
+        (&[4, 0, 2, 1], 1, 2),
+        (&[4, 1, 3, 0], 1, 2),
+        (&[0, 0, 1], 1, 2),
+        (&[4], 1, 2),
+        (&long, 1, 2),
+    ];
+    for (request, answer, pairs) in cases {
+        let before = control.available();
+        let head = control.request(request).unwrap();
+        if control.wants_kick(before) {
+            world.engine.on_kick(0, RingId::Control);
+        }
+        world.turn();
+        assert_eq!(control.answer_of(head), answer, "{request:?}");
+        assert_eq!(control.reap().len(), 1);
+        assert_eq!(world.engine.vms[0].pairs_to_receive(), pairs, "{request:?}");
+    }
+    world.engine.handle_command(world.now, Command::Reset { vm: 0 });
+    assert_eq!(world.engine.vms[0].pairs_to_receive(), 1);
+    world.engine.handle_command(world.now, Command::Disconnected { vm: 0, why: String::new() });
+    assert!(world.engine.vms[0].control.is_none() && !world.engine.vms[0].receives());
+    world.turn();
+}
+
+#[test]
+fn an_invalid_control_queue_is_given_up_alone() {
+    let mut world = World::with_rings(Mode::Zd, Schedule::Fifo, 100, u16::MAX, &[2], true);
+    let control = world.start_control(0);
+    control.write(control.setup(false).available + 2, &[200, 200]);
+    world.engine.on_kick(0, RingId::Control);
+    world.send(0, 100);
+    world.settle();
+    assert!(world.engine.vms[0].control.is_none() && !world.engine.vms[0].control_ready);
+    assert_eq!((world.counts(0).broken, world.left(0)), (1, vec![0]));
+}
+
+/// Builds a UDP/IPv4 frame for the machine 0 with this source port and number.
+fn arriving(port: u16, number: u8) -> Vec<u8> {
+    let mut frame = [mac(0), ELSEWHERE].concat();
+    frame.extend([8, 0, 0x45, 0, 0, 32, 0, 0, 0x40, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+    frame.extend(port.to_be_bytes());
+    frame.extend([0, 80, 0, 12, 0, 0, number, 0, 0, 0]);
+    frame.resize(60, 0);
+    frame
+}
+
+#[test]
+fn a_flow_arrives_in_one_ring_and_in_order() {
+    let mut world = World::with_rings(Mode::Zd, Schedule::Fifo, 100, u16::MAX, &[4], true);
+    let mut control = world.start_control(0);
+    let mut expected = 1;
+    for pairs in [1, 4, 3] {
+        if pairs > 1 {
+            control.request(&[4, 0, pairs, 0]).unwrap();
+            world.engine.on_kick(0, RingId::Control);
+            world.turn();
+            expected = usize::from(pairs);
+        }
+        let mut rings = vec![Vec::new(); 64];
+        for number in 0..3 {
+            for port in 0..64 {
+                for driver in 0..4 {
+                    world.receive[driver].post(2048);
+                }
+                let frame = arriving(1000 + port, number);
+                world.wire.coming.borrow_mut().push_back((Offload::default(), frame));
+                world.turn();
+                for driver in 0..4 {
+                    for (_, bytes) in world.receive[driver].reap() {
+                        let own = usize::from(bytes[HEADER + 35]);
+                        let port = (usize::from(bytes[HEADER + 34]) << 8 | own) - 1000;
+                        rings[port].push((driver, bytes[HEADER + 42]));
+                    }
+                }
+            }
+        }
+        let mut used = std::collections::BTreeSet::new();
+        for flow in &rings {
+            let ring = flow[0].0;
+            assert_eq!(*flow, [(ring, 0), (ring, 1), (ring, 2)], "of {pairs} pairs");
+            used.insert(ring);
+        }
+        assert_eq!(used, (0..expected).collect(), "of {pairs} pairs");
+    }
+    assert_eq!(world.counts(0).receive_dropped, 0);
+}
+
+#[test]
+fn frames_wait_for_each_ring_up_to_its_part() {
+    let mut world = World::with_rings(Mode::Zd, Schedule::Fifo, 100, u16::MAX, &[4], true);
+    for number in 0..200 {
+        let frame = arriving(1000, number);
+        world.wire.coming.borrow_mut().push_back((Offload::default(), frame));
+    }
+    world.turn();
+    assert_eq!(world.counts(0).receive_dropped, 200 - 256 / 4);
+    // A flow in a ring with buffers does not wait for them.
+    for driver in 0..4 {
+        if world.engine.vms[0].receive[driver].waiting.is_empty() {
+            world.receive[driver].post(2048).unwrap();
+        }
+    }
+    for port in 1001..1020 {
+        world.wire.coming.borrow_mut().push_back((Offload::default(), arriving(port, 0)));
+    }
+    world.turn();
+    assert_eq!(world.counts(0).received, 3);
+}
+
+#[test]
+fn frames_do_not_wait_for_rings_that_are_not_in_use() {
+    let mut world = World::with_rings(Mode::Zd, Schedule::Fifo, 100, u16::MAX, &[2], true);
+    let mut control = world.start_control(0);
+    for (pairs, waiting) in [(2, true), (1, false)] {
+        control.request(&[4, 0, pairs, 0]).unwrap();
+        world.engine.on_kick(0, RingId::Control);
+        world.turn();
+        assert!(world.engine.vms[0].receive[1].waiting.is_empty());
+        for port in 0..16 {
+            world.wire.coming.borrow_mut().push_back((Offload::default(), arriving(port, 0)));
+        }
+        world.turn();
+        assert_eq!(!world.engine.vms[0].receive[1].waiting.is_empty(), waiting);
+    }
+    let lost = world.counts(0).receive_dropped;
+    let first = world.engine.vms[0].receive[0].waiting.len() as u64;
+    assert_eq!(lost + first, 32, "each is counted");
+}
+
+#[test]
+fn a_front_end_that_reconnects_begins_with_new_rings() {
+    let mut world = World::with_rings(Mode::Zd, Schedule::Fair, 4, u16::MAX, &[3, 1], true);
+    for _ in 0..2 {
+        for driver in 0..4 {
+            fill(&mut world, driver, 3000);
+        }
+        world.turn();
+        assert!(world.engine.vms[0].paused.is_some());
+        let taken = world.counts(0).taken;
+        let why = "test".to_owned();
+        world.engine.handle_command(world.now, Command::Disconnected { vm: 0, why });
+        world.settle();
+        assert_eq!((world.counts(0).taken, world.counts(0).sent), (taken, taken));
+        // The new driver's rings are in new memory.
+        for driver in 0..3 {
+            let (memory, places) = memory(LARGE, 1);
+            world.transmit[driver] = Driver::new(memory, places[0], LARGE, true);
+            world.start(driver, Kind::Transmit, 0);
+        }
+        world.wire.room.set(0);
+    }
+    world.send(2, 100);
+    world.settle();
+    let last = numbered(2, world.sent[2] - 1, 100);
+    assert_eq!(world.wire.out.borrow().last(), Some(&last));
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Send(usize, usize),
     Room(usize),
     Time(u64),
     Restart(usize),
+    /// A ring is switched off, and on again by the next such step.
+    Switch(usize),
     Turn,
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+fn steps(drivers: usize) -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
-        6 => (0usize..3, 18usize..1500).prop_map(|(vm, len)| Step::Send(vm, len)),
+        6 => (0..drivers, 18usize..1500).prop_map(|(driver, len)| Step::Send(driver, len)),
         2 => (0usize..6).prop_map(Step::Room),
         2 => (0u64..2_000_000).prop_map(Step::Time),
-        1 => (0usize..3).prop_map(Step::Restart),
+        1 => (0..drivers).prop_map(Step::Restart),
+        1 => (0..drivers).prop_map(Step::Switch),
         4 => Just(Step::Turn),
     ];
     prop::collection::vec(step, 1..300)
 }
 
+/// Drives backlogged machines with these numbers of rings; returns the machine of each packet in
+/// the order of departure.
+fn order_of_machines(
+    schedule: Schedule,
+    (limit, in_buffer): (u32, u16),
+    queues: &[u8],
+    steps: &[(usize, u64)],
+) -> Vec<usize> {
+    let mut world = World::with_rings(Mode::Zd, schedule, limit, in_buffer, queues, true);
+    for (room, time) in steps {
+        for driver in 0..world.sent.len() {
+            fill(&mut world, driver, 1000);
+        }
+        world.wire.room.set(*room);
+        world.now += Nanos(*time);
+        world.turn();
+    }
+    order(&world).into_iter().map(|driver| world.owners[driver].0).collect()
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
+
+    /// A machine has the same share of the port with any number of rings: packet by packet, the
+    /// order of the machines is that of machines with one ring each.
+    #[test]
+    fn rings_do_not_change_the_shares_of_machines(
+        queues in prop::collection::vec(1u8..=16, 3),
+        schedule in prop_oneof![Just(Schedule::Fifo), Just(Schedule::Fair), Just(Schedule::Strict)],
+        limit in 6u32..10,
+        in_buffer in prop_oneof![Just(u16::MAX), 1u16..10],
+        steps in prop::collection::vec((0usize..6, 0u64..500_000), 1..40),
+    ) {
+        let buffer = (limit, in_buffer);
+        let with_rings = order_of_machines(schedule, buffer, &queues, &steps);
+        prop_assert_eq!(with_rings, order_of_machines(schedule, buffer, &[1, 1, 1], &steps));
+    }
 
     /// With zD every frame leaves once and in order, although guests kick only on request, the port
     /// is often full, and front ends stop and restart rings.
     #[test]
     fn every_frame_leaves_once_and_in_order(
-        steps in steps(),
+        steps in steps(3),
         limit in 6u32..20,
         schedule in prop_oneof![Just(Schedule::Fifo), Just(Schedule::Fair), Just(Schedule::Strict)],
         event_index: bool,
@@ -368,9 +707,9 @@ proptest! {
                 Step::Send(vm, len) => world.send(vm, len),
                 Step::Room(n) => world.wire.room.set(n),
                 Step::Time(t) => world.now += Nanos(t),
-                Step::Restart(vm) => {
-                    let next = world.stop(vm, RingKind::Transmit);
-                    world.start(vm, RingKind::Transmit, next);
+                Step::Restart(vm) | Step::Switch(vm) => {
+                    let next = world.stop(vm, Kind::Transmit);
+                    world.start(vm, Kind::Transmit, next);
                 }
                 Step::Turn => world.turn(),
             }
@@ -385,6 +724,57 @@ proptest! {
             world.transmit[vm].reap();
             let idle = world.engine.vms[vm].occupancy().map(|o| o.waiting);
             prop_assert_eq!(idle, Some(0));
+        }
+    }
+
+    /// The same with several rings for each machine, each of which may be off for some time.
+    #[test]
+    fn frames_of_several_rings_leave_once_and_in_order(
+        steps in steps(8),
+        limit in 6u32..20,
+        in_buffer in prop_oneof![Just(u16::MAX), 1u16..10],
+        schedule in prop_oneof![Just(Schedule::Fifo), Just(Schedule::Fair), Just(Schedule::Strict)],
+        event_index: bool,
+    ) {
+        let queues = [3, 1, 4];
+        let mut world =
+            World::with_rings(Mode::Zd, schedule, limit, in_buffer, &queues, event_index);
+        let mut off = [None; 8];
+        for step in steps {
+            match step {
+                Step::Send(driver, len) => world.send(driver, len),
+                Step::Room(n) => world.wire.room.set(n),
+                Step::Time(t) => world.now += Nanos(t),
+                Step::Restart(driver) if off[driver].is_none() => {
+                    let next = world.stop(driver, Kind::Transmit);
+                    world.start(driver, Kind::Transmit, next);
+                }
+                Step::Restart(_) => {}
+                Step::Switch(driver) => match off[driver].take() {
+                    Some(next) => world.start(driver, Kind::Transmit, next),
+                    None => off[driver] = Some(world.stop(driver, Kind::Transmit)),
+                },
+                Step::Turn => world.turn(),
+            }
+        }
+        for (driver, next) in off.into_iter().enumerate() {
+            if let Some(next) = next {
+                world.start(driver, Kind::Transmit, next);
+            }
+        }
+        world.settle();
+        for driver in 0..8 {
+            let all: Vec<_> = (0..world.sent[driver]).collect();
+            prop_assert_eq!(world.left(driver), all, "driver {}", driver);
+            let (vm, pair) = world.owners[driver];
+            prop_assert_eq!(world.engine.scheduler.in_buffer(Source { vm: vm as u8, ring: pair }), 0);
+            let ring = &world.engine.vms[vm].transmit[usize::from(pair)];
+            prop_assert_eq!(ring.taken, u64::from(world.sent[driver]));
+        }
+        for vm in 0..3 {
+            let counts = world.counts(vm);
+            prop_assert_eq!((counts.sent, counts.dropped), (counts.taken, Default::default()));
+            prop_assert_eq!(world.engine.vms[vm].occupancy().map(|o| o.waiting), Some(0));
         }
     }
 
@@ -473,7 +863,7 @@ fn a_truncated_memory_breaks_only_its_own_rings() {
     let ranges = [(GuestAddress(0), length as usize, Some(own))];
     let memory = Arc::new(crate::ring::Memory::from_ranges_with_files(&ranges).unwrap());
     world.transmit[0] = Driver::new(memory, 0, SIZE, true);
-    world.start(0, RingKind::Transmit, 0);
+    world.start(0, Kind::Transmit, 0);
     for vm in [0, 1] {
         world.send(vm, 100);
     }
@@ -482,10 +872,13 @@ fn a_truncated_memory_breaks_only_its_own_rings() {
     // The kick still comes after the file has lost its pages.
     world.send(0, 100);
     file.set_len(0).unwrap();
-    world.engine.vms[0].ready = true;
+    world.engine.vms[0].set_ready(0);
     world.send(1, 100);
     world.settle();
     assert_eq!((world.left(1), world.counts(1).broken), (vec![0, 1], 0));
     assert_eq!(world.counts(0).broken, 1);
-    assert!(world.engine.vms[0].transmit.is_none() && world.engine.vms[1].transmit.is_some());
+    assert!(
+        world.engine.vms[0].transmit[0].running.is_none()
+            && world.engine.vms[1].transmit[0].running.is_some()
+    );
 }

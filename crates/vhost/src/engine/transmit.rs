@@ -1,22 +1,23 @@
-//! The path from a transmit ring into the scheduled buffer.
+//! The path from the transmit rings into the scheduled buffer.
 
 use forebay_queue::DropReason;
 use forebay_units::Nanos;
 
-use super::vm::{RunningRing, Vm};
+use super::vm::{RunningRing, TransmitRing, Vm};
 use crate::offload::Offload;
 use crate::offload::segment::Segmenter;
-use crate::packet::{Buffers, Packet};
+use crate::packet::{Buffers, Packet, Source};
 use crate::ring::{RingError, Unusable};
 use crate::scheduler::{Offered, Scheduler};
-use crate::session::RingKind;
+use crate::session::RingId;
 use crate::switch::Switch;
 
-/// Maximum number of chains taken from a ring at once, so that no guest occupies the thread.
+/// Maximum number of chains taken from a virtual machine at once, so that no guest occupies the
+/// thread.
 const BUDGET: usize = 64;
 
-/// Takes packets out of a virtual machine's ring until the ring is empty, the buffer is full, or
-/// the budget is used up. In mode `drop` there is always room.
+/// Takes packets out of a virtual machine's rings until they are empty, the buffer is full, or the
+/// budget is used up. In mode `drop` there is always room.
 pub(super) struct RingReader<'a> {
     pub(super) now: Nanos,
     pub(super) scheduler: &'a mut Scheduler,
@@ -26,70 +27,76 @@ pub(super) struct RingReader<'a> {
     pub(super) carries_offloads: bool,
 }
 
-/// Reason for the end of reading a ring.
-enum ReadEnd {
+/// Result of one step of reading a ring.
+enum Step {
+    /// A chain was taken.
+    Taken,
+    /// Another segment of the chain that was taken before is in the buffer.
+    Continued,
     /// The ring has no more packets.
     Empty,
     /// The buffer has no room.
     Paused,
-    /// The budget is used up.
-    Budget,
 }
 
 impl RingReader<'_> {
-    /// Reads the ring of `vm`, which is `ready`.
+    /// Reads the rings of `vm`, which is `ready`, packet by packet.
     pub(super) fn run(&mut self, vm: &mut Vm) {
-        let end = self.read(vm).unwrap_or_else(|error| {
-            vm.give_up(RingKind::Transmit, error);
-            ReadEnd::Empty
-        });
-        match end {
-            ReadEnd::Budget => {}
-            ReadEnd::Paused => vm.pause(self.now),
-            ReadEnd::Empty => {
+        let mut budget = BUDGET;
+        while budget > 0 {
+            let Some(ring) = vm.next_ring(self.scheduler) else {
                 vm.ready = false;
                 vm.resumed(self.now);
                 self.scheduler.idle(vm.index);
+                return;
+            };
+            let step = self.step(vm, ring).unwrap_or_else(|error| {
+                vm.give_up(RingId::Transmit(ring as u8), error);
+                Step::Empty
+            });
+            match step {
+                Step::Taken => budget -= 1,
+                Step::Continued => {}
+                Step::Empty => vm.transmit[ring].ready = false,
+                Step::Paused => return vm.pause(self.now, ring),
             }
         }
     }
 
-    fn read(&mut self, vm: &mut Vm) -> Result<ReadEnd, RingError> {
-        for _ in 0..BUDGET {
-            if !self.admit_staged(vm)? {
-                return Ok(ReadEnd::Paused);
-            }
-            let Some(RunningRing { ring, .. }) = &mut vm.transmit else {
-                return Ok(ReadEnd::Empty);
-            };
-            if ring.waiting()? == 0 {
-                // The driver does not kick for chains that arrived before kicks were enabled.
-                if ring.enable_kicks()? {
-                    continue;
-                }
-                return Ok(ReadEnd::Empty);
-            }
-            // The buffer is asked before the chain is touched, so that without room it stays.
-            if !self.scheduler.admits(self.now, vm.index) {
-                ring.disable_kicks()?;
-                return Ok(ReadEnd::Paused);
-            }
-            ring.disable_kicks()?;
-            vm.resumed(self.now);
-            self.take(vm)?;
+    /// Moves the next packet of a ring into the buffer, or its next segment.
+    fn step(&mut self, vm: &mut Vm, ring: usize) -> Result<Step, RingError> {
+        if vm.transmit[ring].staged.is_some() {
+            return Ok(if self.admit_staged(vm, ring)? { Step::Continued } else { Step::Paused });
         }
-        Ok(ReadEnd::Budget)
+        let Some(RunningRing { ring: own, .. }) = &mut vm.transmit[ring].running else {
+            return Ok(Step::Empty);
+        };
+        if own.waiting()? == 0 {
+            // The driver does not kick for chains that arrived before kicks were enabled.
+            return Ok(if own.enable_kicks()? { Step::Taken } else { Step::Empty });
+        }
+        // The buffer is asked before the chain is touched, so that without room it stays.
+        let admits = self.scheduler.admits(self.now, vm.index);
+        own.disable_kicks()?;
+        if !admits {
+            return Ok(Step::Paused);
+        }
+        vm.resumed(self.now);
+        self.take(vm, ring)?;
+        Ok(if self.admit_staged(vm, ring)? { Step::Taken } else { Step::Paused })
     }
 
     /// Copies the next chain's frame, and splits it if the way out needs that.
-    fn take(&mut self, vm: &mut Vm) -> Result<(), RingError> {
-        let Some(RunningRing { ring, .. }) = &mut vm.transmit else { return Ok(()) };
+    fn take(&mut self, vm: &mut Vm, ring: usize) -> Result<(), RingError> {
+        let TransmitRing { running, staged, taken: own, .. } = &mut vm.transmit[ring];
+        let Some(running) = running else { return Ok(()) };
         let mut bytes = self.buffers.take(0);
-        let Some(taken) = ring.transmit(&mut bytes)? else {
+        let Some(taken) = running.ring.transmit(&mut bytes)? else {
             self.buffers.give(bytes);
             return Ok(());
         };
         vm.counts.taken += 1;
+        *own += 1;
         let offload = match taken.frame {
             Ok(offload) => offload,
             Err(why) => {
@@ -98,16 +105,17 @@ impl RingReader<'_> {
                     Unusable::Chain => &mut vm.counts.dropped.chain,
                     Unusable::Header => &mut vm.counts.dropped.header,
                 } += 1;
-                return ring.finish(taken.head);
+                return running.ring.finish(taken.head);
             }
         };
         self.switch.learn(vm.index, &bytes);
-        vm.staged.head = Some(taken.head);
-        vm.staged.begun = false;
+        let source = Source { vm: vm.index, ring: ring as u8 };
+        staged.head = Some(taken.head);
+        staged.begun = false;
         if self.carries_offloads
             || offload == (Offload { valid: offload.valid, ..Offload::default() })
         {
-            vm.staged.packets.push_back(Packet::new(bytes, offload, vm.index));
+            staged.packets.push_back(Packet::new(bytes, offload, source));
             return Ok(());
         }
         let mut segments = Segmenter::new(&bytes, offload);
@@ -117,25 +125,25 @@ impl RingReader<'_> {
                 self.buffers.give(segment);
                 break;
             }
-            let packet = Packet::new(segment, Offload::default(), vm.index);
-            vm.staged.packets.push_back(packet);
+            staged.packets.push_back(Packet::new(segment, Offload::default(), source));
         }
         self.buffers.give(bytes);
         Ok(())
     }
 
-    /// Moves the staged packet into the buffer; returns whether all of it is in.
-    fn admit_staged(&mut self, vm: &mut Vm) -> Result<bool, RingError> {
-        while let Some(packet) = vm.staged.packets.pop_front() {
+    /// Moves the staged packet or its next segment into the buffer; returns whether there was room.
+    fn admit_staged(&mut self, vm: &mut Vm, ring: usize) -> Result<bool, RingError> {
+        let TransmitRing { running, staged, .. } = &mut vm.transmit[ring];
+        if let Some(packet) = staged.packets.pop_front() {
             let (dropped, buffers) = (&mut vm.counts.dropped.queue, &mut *self.buffers);
             let mut drops = |packet: Packet, _: DropReason| {
                 *dropped += 1;
                 buffers.give(packet.bytes);
             };
             match self.scheduler.offer(self.now, packet, &mut drops) {
-                Offered::Accepted => vm.staged.begun = true,
+                Offered::Accepted => staged.begun = true,
                 Offered::Paused(packet) => {
-                    vm.staged.packets.push_front(packet);
+                    staged.packets.push_front(packet);
                     return Ok(false);
                 }
                 Offered::TooLong(packet) => {
@@ -144,24 +152,28 @@ impl RingReader<'_> {
                 }
             }
         }
-        if let (Some(head), Some(running)) = (vm.staged.head.take(), &mut vm.transmit) {
+        if staged.packets.is_empty()
+            && let (Some(head), Some(running)) = (staged.head.take(), running)
+        {
             running.ring.finish(head)?;
         }
         Ok(true)
     }
 }
 
-/// Stops the transmit ring of `vm`; returns the index of the next chain to take.
-pub(super) fn stop(vm: &mut Vm, buffers: &mut Buffers) -> Option<u16> {
-    let mut running = vm.transmit.take()?;
-    if let Some(head) = vm.staged.head.take() {
-        if vm.staged.begun {
+/// Stops a transmit ring of `vm`; returns the index of the next chain to take.
+pub(super) fn stop(vm: &mut Vm, ring: usize, buffers: &mut Buffers) -> Option<u16> {
+    let TransmitRing { running, staged, taken, .. } = &mut vm.transmit[ring];
+    let mut running = running.take()?;
+    if let Some(head) = staged.head.take() {
+        if staged.begun {
             // A part is in the buffer already and the rest follows: the driver must not resend it.
             let _ = running.ring.finish(head);
         } else {
             running.ring.return_chain();
-            vm.staged.packets.drain(..).for_each(|packet| buffers.give(packet.bytes));
+            staged.packets.drain(..).for_each(|packet| buffers.give(packet.bytes));
             vm.counts.taken = vm.counts.taken.saturating_sub(1);
+            *taken = taken.saturating_sub(1);
         }
     }
     let _ = running.ring.call();

@@ -122,6 +122,17 @@ impl Driver {
         self.offer(&[Err(len)])
     }
 
+    /// Sends a request to the device, with a byte for its answer.
+    pub(crate) fn request(&mut self, request: &[u8]) -> Option<u16> {
+        self.offer(&[Ok(request), Err(1)])
+    }
+
+    /// The answer byte of a request whose chain begins at `head`, before the chain is reaped.
+    pub(crate) fn answer_of(&self, head: u16) -> u8 {
+        let answer = self.chains[usize::from(head)][1];
+        self.memory.read_obj(GuestAddress(self.buffer(answer))).unwrap()
+    }
+
     /// Whether the device asks for a kick for chains that became available after number `before`.
     pub(crate) fn wants_kick(&self, before: u16) -> bool {
         if self.event_index {

@@ -7,6 +7,7 @@
 //! ring goes on.
 
 mod chain;
+pub(crate) mod control;
 #[cfg(test)]
 pub(crate) mod driver;
 mod receive;

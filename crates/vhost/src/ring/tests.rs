@@ -47,6 +47,35 @@ fn sent_frames_are_taken_in_order_and_returned() {
 }
 
 #[test]
+fn requests_are_answered_and_invalid_chains_are_not() {
+    let (mut driver, mut ring) = pair(true, false);
+    assert_eq!(ring.answer(|_| panic!("no request")), Ok(false));
+    let mut seen = Vec::new();
+    let mut answer = |ring: &mut Ring| {
+        let accepts = |request: &[u8]| {
+            seen.push(request.to_vec());
+            control::pairs(request) == Some(2)
+        };
+        assert_eq!(ring.answer(accepts), Ok(true));
+    };
+    for (request, expected) in [(&[4, 0, 2, 0][..], 0), (&[1, 2, 3], 1), (&[4; 65], 1)] {
+        let head = driver.request(request).unwrap();
+        answer(&mut ring);
+        assert_eq!(driver.answer_of(head), expected, "{request:?}");
+        let [(back, written)] = &driver.reap()[..] else { panic!() };
+        assert_eq!((*back, written.len()), (head, 1));
+    }
+    // A chain without a place for the answer, and one without a request.
+    driver.send([0; HEADER], &[1; 20], 12).unwrap();
+    driver.post(1).unwrap();
+    answer(&mut ring);
+    answer(&mut ring);
+    let written: Vec<_> = driver.reap().into_iter().map(|(_, bytes)| bytes).collect();
+    assert_eq!(written, [vec![], vec![1]]);
+    assert_eq!(seen, [vec![4, 0, 2, 0], vec![1, 2, 3], vec![]], "a long request is not read");
+}
+
+#[test]
 fn a_returned_chain_is_taken_again() {
     let (mut driver, mut ring) = pair(true, false);
     let mut out = Vec::new();

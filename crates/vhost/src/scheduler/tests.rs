@@ -1,11 +1,12 @@
 use forebay_discipline::Settings;
-use forebay_queue::{DropReason, Ecn, Packet as Queueable};
+use forebay_queue::{Ecn, Packet as Queueable};
 use forebay_units::Rate;
 use proptest::prelude::*;
 
 use super::*;
 use crate::offload::Offload;
 use crate::offload::tests::tcp;
+use crate::packet::Source;
 
 fn vm(name: &str, weight: u32, rate: Option<u64>) -> VmConfig {
     VmConfig {
@@ -14,6 +15,7 @@ fn vm(name: &str, weight: u32, rate: Option<u64>) -> VmConfig {
         mac: [2, 0, 0, 0, 0, 1],
         weight,
         rate: rate.map(Rate::from_mbps),
+        queues: 1,
     }
 }
 
@@ -33,7 +35,11 @@ fn scheduler(mode: Mode, schedule: Schedule, limit: u32, vms: &[VmConfig]) -> Sc
 }
 
 fn packet(vm: u8, len: usize) -> Packet {
-    Packet::new(vec![0; len], Offload::default(), vm)
+    Packet::new(vec![0; len], Offload::default(), source(vm))
+}
+
+fn source(vm: u8) -> Source {
+    Source { vm, ring: 0 }
 }
 
 fn none(_: Packet, _: DropReason) {
@@ -59,7 +65,7 @@ fn fill(scheduler: &mut Scheduler, vms: u8, len: usize) -> Vec<u64> {
 }
 
 fn drain(scheduler: &mut Scheduler, now: Nanos) -> Vec<u8> {
-    std::iter::from_fn(|| scheduler.dequeue(now, &mut none).map(|p| p.vm)).collect()
+    std::iter::from_fn(|| scheduler.dequeue(now, &mut none).map(|p| p.source.vm)).collect()
 }
 
 #[test]
@@ -68,7 +74,7 @@ fn shares_are_by_weight() {
     let mut fair = scheduler(Mode::Zd, Schedule::Fair, 40, &vms);
     assert_eq!(fill(&mut fair, 2, 1500), [30, 10]);
     let order: Vec<u8> =
-        (0..16).filter_map(|_| fair.dequeue(Nanos::ZERO, &mut none).map(|p| p.vm)).collect();
+        (0..16).filter_map(|_| fair.dequeue(Nanos::ZERO, &mut none).map(|p| p.source.vm)).collect();
     let first = order.iter().filter(|vm| **vm == 0).count();
     assert!((11..=13).contains(&first), "{order:?}");
 }
@@ -88,7 +94,7 @@ fn in_buffer_limits_each_machine() {
     let mut fifo = Scheduler::new(&config, &vms, 1).unwrap();
     assert_eq!(fill(&mut fifo, 2, 1500), [3, 3]);
     // A departure makes room for its own machine only.
-    assert_eq!(fifo.dequeue(Nanos::ZERO, &mut none).unwrap().vm, 0);
+    assert_eq!(fifo.dequeue(Nanos::ZERO, &mut none).unwrap().source.vm, 0);
     assert_eq!(fifo.resume(Nanos::ZERO), Some(0));
     assert_eq!(fifo.resume(Nanos::ZERO), None);
     assert_eq!(fill(&mut fifo, 2, 1500), [1, 0]);
@@ -247,7 +253,7 @@ proptest! {
             now += burst.wait;
             for _ in 0..burst.arrivals {
                 let frame = ip(burst.v6, burst.ecn, id, burst.len);
-                let packet = Packet::new(frame, Offload::default(), burst.vm);
+                let packet = Packet::new(frame, Offload::default(), source(burst.vm));
                 let (len, flow) = (packet.len(), packet.flow_hash());
                 let offered = scheduler.offer(now, packet, &mut none);
                 prop_assert!(matches!(offered, Offered::Accepted));
@@ -281,7 +287,7 @@ fn dualpi2_serves_l4s_first_and_signals_to_both() {
     for ms in 0..2000_u64 {
         let now = Nanos::from_millis(ms);
         let mut offer = |vm: u8, ecn| {
-            let packet = Packet::new(ip(vm == 1, ecn, 0, 1400), Offload::default(), vm);
+            let packet = Packet::new(ip(vm == 1, ecn, 0, 1400), Offload::default(), source(vm));
             let offered = scheduler.offer(now, packet, &mut none);
             assert!(matches!(offered, Offered::Accepted));
         };
@@ -293,10 +299,10 @@ fn dualpi2_serves_l4s_first_and_signals_to_both() {
             offer(0, Ecn::NotEct);
         }
         while let Some(sent) = scheduler.dequeue(now, &mut |p: Packet, _: DropReason| {
-            assert_eq!(p.vm, 0, "L4S is marked instead");
+            assert_eq!(p.source.vm, 0, "L4S is marked instead");
             dropped += 1;
         }) {
-            left[usize::from(sent.vm)] += 1;
+            left[usize::from(sent.source.vm)] += 1;
             marked += u32::from(sent.is_marked());
         }
     }

@@ -1,4 +1,4 @@
-//! The handler of a front end's requests, with the state of its device's two rings.
+//! The handler of a front end's requests, with the state of its device's rings.
 //!
 //! Every change of a ring stops it on the data thread. It starts again as soon as everything that
 //! it needs is known. So the data thread never sees half of a change, and no request is answered
@@ -17,7 +17,7 @@ use vhost::vhost_user::message::{
 use vhost::vhost_user::{Backend, Error, GpuBackend, Result, VhostUserBackendReqHandlerMut};
 
 use super::region::Region;
-use super::{Command, CommandSender, RingKind};
+use super::{Command, CommandSender, RingId};
 use crate::features::{self, has};
 use crate::ring::{MAX_SIZE, Memory, Setup};
 use crate::truncation::Watch;
@@ -29,6 +29,8 @@ pub(crate) struct Device {
     pub(crate) mac: [u8; 6],
     /// Longest IP packet in bytes that the guest may send.
     pub(crate) mtu: u16,
+    /// Number of pairs of rings.
+    pub(crate) pairs: u8,
 }
 
 impl Device {
@@ -38,9 +40,14 @@ impl Device {
         let mut bytes = [0; 12];
         bytes[..6].copy_from_slice(&self.mac);
         bytes[6..8].copy_from_slice(&1u16.to_le_bytes());
-        bytes[8..10].copy_from_slice(&1u16.to_le_bytes());
+        bytes[8..10].copy_from_slice(&u16::from(self.pairs).to_le_bytes());
         bytes[10..].copy_from_slice(&self.mtu.to_le_bytes());
         bytes
+    }
+
+    /// Number of rings: one pair, or several pairs and the control queue.
+    fn rings(&self) -> usize {
+        2 * usize::from(self.pairs) + usize::from(self.pairs > 1)
     }
 }
 
@@ -54,7 +61,8 @@ struct RingState {
     call: Option<File>,
     error: Option<File>,
     enabled: bool,
-    running: bool,
+    /// What it is on the data thread, while it runs there.
+    running: Option<RingId>,
 }
 
 /// The handler of one front end's requests.
@@ -66,13 +74,14 @@ pub(super) struct Handler {
     protocol: u64,
     /// The watch is dropped before the memory.
     memory: Option<(Arc<Watch>, Arc<Memory>, Vec<Region>)>,
-    rings: [RingState; 2],
+    rings: Vec<RingState>,
     /// Kept open, because closing it would tell the front end that the device is gone.
     back_channel: Option<Backend>,
 }
 
 impl Handler {
     pub(super) fn new(vm: usize, device: Device, sender: Arc<CommandSender>) -> Self {
+        let rings = new_rings(&device);
         Self {
             vm,
             device,
@@ -80,7 +89,7 @@ impl Handler {
             features: 0,
             protocol: 0,
             memory: None,
-            rings: Default::default(),
+            rings,
             back_channel: None,
         }
     }
@@ -97,26 +106,24 @@ impl Handler {
         self.start_all();
     }
 
-    /// Stops both rings on the data thread.
+    /// Stops all rings on the data thread.
     pub(super) fn stop_all(&mut self) {
-        for kind in [RingKind::Receive, RingKind::Transmit] {
-            self.stop(kind);
+        for index in 0..self.rings.len() {
+            self.stop(index);
         }
     }
 
     fn start_all(&mut self) {
-        for kind in [RingKind::Receive, RingKind::Transmit] {
-            self.start(kind);
+        for index in 0..self.rings.len() {
+            self.start(index);
         }
     }
 
-    fn stop(&mut self, kind: RingKind) {
-        let state = &mut self.rings[kind as usize];
-        if !std::mem::take(&mut state.running) {
-            return;
-        }
+    fn stop(&mut self, index: usize) {
+        let state = &mut self.rings[index];
+        let Some(ring) = state.running.take() else { return };
         let (answer, answered) = sync_channel(1);
-        if self.sender.send(Command::Stop { vm: self.vm, kind, answer })
+        if self.sender.send(Command::Stop { vm: self.vm, ring, answer })
             && let Ok(Some(next)) = answered.recv()
         {
             state.next = next;
@@ -124,8 +131,13 @@ impl Handler {
     }
 
     /// Starts a ring if everything that it needs is known.
-    fn start(&mut self, kind: RingKind) {
-        let state = &mut self.rings[kind as usize];
+    fn start(&mut self, index: usize) {
+        // A ring that the accepted features do not have is described, but does not start.
+        let Some(ring) = RingId::of(index, self.device.pairs, self.features) else { return };
+        let state = &mut self.rings[index];
+        if state.running.is_some() {
+            return;
+        }
         let (Some((watch, memory, regions)), Some(addresses), true) =
             (&self.memory, state.addresses, state.enabled)
         else {
@@ -151,24 +163,33 @@ impl Handler {
         };
         let start = Command::Start {
             vm: self.vm,
-            kind,
+            ring,
             setup: Box::new(setup),
             watch: Arc::clone(watch),
             memory: Arc::clone(memory),
             features: self.features,
             error: copy(&state.error),
         };
-        state.running = self.sender.send(start);
+        state.running = self.sender.send(start).then_some(ring);
     }
 
     /// Changes the state of ring `index`, which does not run meanwhile.
     fn change(&mut self, index: u32, change: impl FnOnce(&mut RingState)) -> Result<()> {
-        let kind = RingKind::of(index).ok_or(Error::InvalidParam)?;
-        self.stop(kind);
-        change(&mut self.rings[kind as usize]);
-        self.start(kind);
+        let index = self.index(index)?;
+        self.stop(index);
+        change(&mut self.rings[index]);
+        self.start(index);
         Ok(())
     }
+
+    /// Checks the index of a ring.
+    fn index(&self, index: u32) -> Result<usize> {
+        usize::try_from(index).ok().filter(|i| *i < self.rings.len()).ok_or(Error::InvalidParam)
+    }
+}
+
+fn new_rings(device: &Device) -> Vec<RingState> {
+    (0..device.rings()).map(|_| RingState::default()).collect()
 }
 
 /// Makes a descriptor of the front end non-blocking, so that it cannot block the data thread.
@@ -198,21 +219,25 @@ impl VhostUserBackendReqHandlerMut for Handler {
 
     fn reset_device(&mut self) -> Result<()> {
         self.stop_all();
-        self.rings = Default::default();
+        self.rings = new_rings(&self.device);
         self.features = 0;
+        self.sender.send(Command::Reset { vm: self.vm });
         Ok(())
     }
 
     fn get_features(&mut self) -> Result<u64> {
-        Ok(features::OFFERED)
+        Ok(features::offered(self.device.pairs))
     }
 
     fn set_features(&mut self, features: u64) -> Result<()> {
-        if features & !features::OFFERED != 0 {
+        if features & !features::offered(self.device.pairs) != 0 {
             return Err(Error::FeatureMismatch);
         }
-        self.stop_all();
-        self.features = features;
+        // QEMU sets them again for each pair of rings.
+        if features != self.features {
+            self.stop_all();
+            self.features = features;
+        }
         // Without protocol features a front end never enables rings: they count as enabled.
         if !has(features, features::PROTOCOL) {
             self.rings.iter_mut().for_each(|state| state.enabled = true);
@@ -256,9 +281,9 @@ impl VhostUserBackendReqHandlerMut for Handler {
     }
 
     fn get_vring_base(&mut self, index: u32) -> Result<VhostUserVringState> {
-        let kind = RingKind::of(index).ok_or(Error::InvalidParam)?;
-        self.stop(kind);
-        let state = &mut self.rings[kind as usize];
+        let at = self.index(index)?;
+        self.stop(at);
+        let state = &mut self.rings[at];
         (state.kick, state.call) = (None, None);
         Ok(VhostUserVringState::new(index, state.next.into()))
     }
@@ -279,9 +304,13 @@ impl VhostUserBackendReqHandlerMut for Handler {
     }
 
     fn get_protocol_features(&mut self) -> Result<VhostUserProtocolFeatures> {
-        Ok(VhostUserProtocolFeatures::CONFIG
+        let mut features = VhostUserProtocolFeatures::CONFIG
             | VhostUserProtocolFeatures::BACKEND_REQ
-            | VhostUserProtocolFeatures::RESET_DEVICE)
+            | VhostUserProtocolFeatures::RESET_DEVICE;
+        if self.device.pairs > 1 {
+            features |= VhostUserProtocolFeatures::MQ;
+        }
+        Ok(features)
     }
 
     fn set_protocol_features(&mut self, features: u64) -> Result<()> {
@@ -289,9 +318,9 @@ impl VhostUserBackendReqHandlerMut for Handler {
         Ok(())
     }
 
-    /// Never called, because several pairs of rings are not offered.
+    /// The number of pairs of rings, as front ends of network devices understand it.
     fn get_queue_num(&mut self) -> Result<u64> {
-        unsupported()
+        Ok(self.device.pairs.into())
     }
 
     fn set_vring_enable(&mut self, index: u32, enable: bool) -> Result<()> {

@@ -22,6 +22,7 @@ use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
 pub(crate) use self::handler::Device;
 use self::handler::Handler;
+use crate::features::{self, has};
 use crate::ring::{Memory, Setup};
 use crate::truncation::Watch;
 
@@ -32,21 +33,32 @@ const MESSAGE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Pause after the system refused a connection, for example for lack of descriptors.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
 
-/// One of a virtual machine's two rings.
+/// Maximum number of pairs of rings of a virtual machine.
+pub(crate) const MAX_PAIRS: u8 = 16;
+
+/// One of a virtual machine's rings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RingKind {
-    /// The ring of frames that the guest receives.
-    Receive,
-    /// The ring of frames that the guest sends.
-    Transmit,
+pub(crate) enum RingId {
+    /// The ring of frames that the guest receives, of the pair with this number.
+    Receive(u8),
+    /// The ring of frames that the guest sends, of the pair with this number.
+    Transmit(u8),
+    /// The ring of the driver's requests to the device.
+    Control,
 }
 
-impl RingKind {
-    /// The ring with this index in virtio (virtio 1.2, section 5.1.2).
-    pub(crate) fn of(index: u32) -> Option<Self> {
-        match index {
-            0 => Some(Self::Receive),
-            1 => Some(Self::Transmit),
+impl RingId {
+    /// The ring with this index in virtio (virtio 1.2, section 5.1.2) of a device with `pairs`
+    /// pairs of rings, of whose features the driver has accepted `features`.
+    ///
+    /// Without several pairs the driver knows one, and then a control queue follows it.
+    pub(crate) fn of(index: usize, pairs: u8, features: u64) -> Option<Self> {
+        let pairs = if has(features, features::QUEUES) { pairs } else { 1 };
+        let pair = u8::try_from(index / 2).ok()?;
+        match index % 2 {
+            0 if pair < pairs => Some(Self::Receive(pair)),
+            1 if pair < pairs => Some(Self::Transmit(pair)),
+            0 if pair == pairs && has(features, features::CONTROL) => Some(Self::Control),
             _ => None,
         }
     }
@@ -60,7 +72,7 @@ pub(crate) enum Command {
     /// A ring may be used from this command on.
     Start {
         vm: usize,
-        kind: RingKind,
+        ring: RingId,
         setup: Box<Setup>,
         /// Watches `memory`, and is dropped before it.
         watch: Arc<Watch>,
@@ -72,7 +84,9 @@ pub(crate) enum Command {
     },
     /// A ring must not be accessed any more. The answer is the index of its next chain, or `None`
     /// if the ring did not run.
-    Stop { vm: usize, kind: RingKind, answer: SyncSender<Option<u16>> },
+    Stop { vm: usize, ring: RingId, answer: SyncSender<Option<u16>> },
+    /// The front end has reset the device: the driver sets its number of pairs in use again.
+    Reset { vm: usize },
     /// The front end has disconnected, for the reason `why`.
     Disconnected { vm: usize, why: String },
 }

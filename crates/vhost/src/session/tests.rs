@@ -23,15 +23,20 @@ struct FrontEnd {
     stream: UnixStream,
     commands: CommandReceiver,
     session: JoinHandle<String>,
+    pairs: u8,
 }
 
 impl FrontEnd {
     fn new() -> Self {
+        Self::with_pairs(1)
+    }
+
+    fn with_pairs(pairs: u8) -> Self {
         let (stream, own) = UnixStream::pair().unwrap();
         let (sender, commands) = channel().unwrap();
-        let device = Device { mac: [2, 0, 0, 0, 0, 7], mtu: 1500 };
+        let device = Device { mac: [2, 0, 0, 0, 0, 7], mtu: 1500, pairs };
         let session = thread::spawn(move || serve_connection(3, own, &device, &Arc::new(sender)));
-        Self { stream, commands, session }
+        Self { stream, commands, session, pairs }
     }
 
     fn send(&self, request: u32, flags: u32, body: &[u8], fds: &[RawFd]) {
@@ -98,15 +103,21 @@ impl FrontEnd {
     }
 
     fn begin(&mut self) {
+        let offered = features::offered(self.pairs);
+        self.begin_with(offered);
+    }
+
+    /// Accepts these features.
+    fn begin_with(&mut self, accepted: u64) {
         self.words(3, &[], &[]);
         self.words(1, &[], &[]);
         let offered = self.receive_word(1);
-        assert_eq!(offered, features::OFFERED);
+        assert_eq!(offered, features::offered(self.pairs));
         self.words(15, &[], &[]);
         let protocol = self.receive_word(15);
         assert_ne!(protocol & REPLY_ACK, 0);
         self.words(16, &[protocol], &[]);
-        self.words(2, &[offered], &[]);
+        self.words(2, &[accepted], &[]);
     }
 
     fn end(self) -> String {
@@ -135,8 +146,8 @@ fn a_ring_starts_when_described_and_continues_where_it_stopped() {
     assert_eq!(front_end.receive_word(5), 0, "a table longer than its regions is accepted");
     front_end.describe(1, &event());
     front_end.ring(18, 1, 1);
-    let Command::Start { vm, kind, setup, features, .. } = front_end.command() else { panic!() };
-    assert_eq!((vm, kind, features), (3, RingKind::Transmit, features::OFFERED));
+    let Command::Start { vm, ring, setup, features, .. } = front_end.command() else { panic!() };
+    assert_eq!((vm, ring, features), (3, RingId::Transmit(0), features::OFFERED));
     assert_eq!((setup.size, setup.next, setup.header), (256, 5, 12));
     assert_eq!([setup.descriptors, setup.available, setup.used], [0, 0x2000, 0x4000]);
     assert!(setup.event_index && setup.merge && setup.kick.is_some() && setup.call.is_some());
@@ -155,7 +166,7 @@ fn a_ring_starts_when_described_and_continues_where_it_stopped() {
 
 fn change_call(front_end: FrontEnd, next: u16) -> FrontEnd {
     front_end.words(13, &[1], &[event().as_raw_fd()]);
-    let Command::Stop { kind: RingKind::Transmit, answer, .. } = front_end.command() else {
+    let Command::Stop { ring: RingId::Transmit(0), answer, .. } = front_end.command() else {
         panic!()
     };
     answer.send(Some(next)).unwrap();
@@ -184,8 +195,8 @@ fn a_disconnected_front_end_leaves_no_ring_running() {
     front_end.memory_table(0);
     front_end.describe(0, &event());
     front_end.ring(18, 0, 1);
-    assert!(matches!(front_end.command(), Command::Start { kind: RingKind::Receive, .. }));
-    let FrontEnd { stream, commands, session } = front_end;
+    assert!(matches!(front_end.command(), Command::Start { ring: RingId::Receive(0), .. }));
+    let FrontEnd { stream, commands, session, .. } = front_end;
     drop(stream);
     let stop = loop {
         if let Some(command) = commands.next() {
@@ -242,4 +253,97 @@ fn rings_outside_the_memory_do_not_start() {
     front_end.receive_word(1);
     assert!(front_end.commands.next().is_none());
     front_end.end();
+}
+
+/// Describes and enables all rings of four pairs and the control queue; returns what started.
+fn start_four_pairs(front_end: &FrontEnd) -> Vec<RingId> {
+    front_end.memory_table(0);
+    let event = event();
+    for index in 0..9 {
+        front_end.describe(index, &event);
+        front_end.ring(18, index, 1);
+    }
+    // The reply comes after all previous requests.
+    front_end.words(1, &[], &[]);
+    let mut stream = &front_end.stream;
+    stream.read_exact(&mut [0; 20]).unwrap();
+    std::iter::from_fn(|| front_end.commands.next())
+        .map(|command| match command {
+            Command::Start { ring, .. } => ring,
+            other => panic!("{other:?}"),
+        })
+        .collect()
+}
+
+#[test]
+fn several_pairs_and_a_control_queue_start() {
+    let mut front_end = FrontEnd::with_pairs(4);
+    front_end.begin();
+    front_end.words(17, &[], &[]);
+    assert_eq!(front_end.receive_word(17), 4, "pairs");
+    let started = start_four_pairs(&front_end);
+    let pairs = (0..4).flat_map(|pair| [RingId::Receive(pair), RingId::Transmit(pair)]);
+    assert_eq!(started, pairs.chain([RingId::Control]).collect::<Vec<_>>());
+    // The same features again, as QEMU sends them for each pair, stop no ring.
+    front_end.words(2, &[features::offered(4)], &[]);
+    // A pair is switched off.
+    front_end.ring(18, 5, 0);
+    let Command::Stop { ring, answer, .. } = front_end.command() else { panic!() };
+    assert_eq!(ring, RingId::Transmit(2));
+    answer.send(Some(7)).unwrap();
+    // On again, it continues.
+    front_end.ring(18, 5, 1);
+    let Command::Start { ring, setup, .. } = front_end.command() else { panic!() };
+    assert_eq!((ring, setup.next), (RingId::Transmit(2), 7));
+    stop_and_end(front_end);
+}
+
+/// Disconnects a front end, and answers for the data thread that its rings have stopped.
+fn stop_and_end(front_end: FrontEnd) {
+    let FrontEnd { stream, commands, session, .. } = front_end;
+    drop(stream);
+    while !session.is_finished() {
+        if let Some(Command::Stop { answer, .. }) = commands.next() {
+            answer.send(None).unwrap();
+        }
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn a_driver_of_one_pair_gets_one_pair() {
+    let one = features::OFFERED;
+    let with_control = one | 1 << features::CONTROL;
+    let pair = [RingId::Receive(0), RingId::Transmit(0)];
+    for (accepted, control) in [(one, false), (with_control, true)] {
+        let mut front_end = FrontEnd::with_pairs(4);
+        front_end.begin_with(accepted);
+        let control = control.then_some(RingId::Control);
+        let expected: Vec<_> = pair.into_iter().chain(control).collect();
+        assert_eq!(start_four_pairs(&front_end), expected);
+        stop_and_end(front_end);
+    }
+}
+
+#[test]
+fn a_ring_beyond_the_last_one_ends_the_session() {
+    for (pairs, index) in [(1, 2), (4, 9), (16, 33), (16, u32::MAX)] {
+        let mut front_end = FrontEnd::with_pairs(pairs);
+        front_end.begin();
+        front_end.ring(8, index, 256);
+        let why = front_end.session.join().unwrap();
+        assert!(why.contains("invalid parameters"), "{why}");
+    }
+}
+
+#[test]
+fn one_pair_is_offered_without_further_features() {
+    assert_eq!(features::offered(1), features::OFFERED);
+    let more = features::offered(2) & !features::OFFERED;
+    assert_eq!(more, 1 << 17 | 1 << 22, "the control queue and several pairs");
+    let mut front_end = FrontEnd::new();
+    front_end.begin();
+    // The number of pairs is not known without the protocol's feature.
+    front_end.words(17, &[], &[]);
+    assert!(!front_end.end().is_empty());
 }

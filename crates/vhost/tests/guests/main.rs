@@ -8,7 +8,7 @@ mod harness;
 use std::process::ExitCode;
 
 use forebay_guest::Kernel;
-use harness::{EgressKind, Inside, Mode, Run, greedy};
+use harness::{EgressKind, Inside, Mode, Run, greedy, mixed, with_dualpi2};
 
 fn main() -> ExitCode {
     if let Some(code) = harness::as_started() {
@@ -34,5 +34,19 @@ fn main() -> ExitCode {
     assert_eq!(zd.dropped, 0, "packets that were taken are not dropped");
     assert!(dropping.dropped > 300, "the same guest loses packets without zD");
     assert!(zd.retransmissions * 4 <= dropping.retransmissions, "{zd:?}, {dropping:?}");
+    // Four pairs of rings: the guest's driver sets them up and takes them into use. The greedy
+    // application in the first ring is paused, and requests in the second one go on.
+    let rings = mixed(&kernel, Mode::Zd, run, 4);
+    println!("{rings:#?}");
+    assert_eq!((rings.dropped, rings.taken.len()), (0, 4));
+    assert!(rings.paused[0] > 0, "the greedy application filled the buffer: {rings:?}");
+    assert!(rings.requests > 0 && rings.taken[1] >= rings.requests, "{rings:?}");
+    assert!(rings.taken[0] > rings.taken[1], "{rings:?}");
+    // DualPI2 marks packets of the guest's TCP, which asks for ECN; nothing is paused.
+    let inside = Inside { flows: 20, ..Inside::USUAL };
+    let aqm = with_dualpi2(&kernel, Run { limit: 1000, inside, ..run });
+    println!("{aqm:#?}");
+    assert!(aqm.marked > 0 && aqm.goodput > 1.0, "{aqm:?}");
+    assert_eq!(aqm.paused, 0, "{aqm:?}");
     ExitCode::SUCCESS
 }

@@ -9,18 +9,19 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::machine::RESULT;
-use super::{requests, stream};
+use super::{mixed, requests, sink, stream};
 
 /// The word for a guest whose kernel's backpressure is on.
 pub(super) const ZD: &str = "zd";
+/// The word for a guest whose TCP asks for ECN.
+pub(super) const ECN: &str = "ecn";
 /// Name of the guest's network card.
 pub(super) const CARD: &str = "eth0";
 /// The sysctl of `kernel/zd`.
 const SWITCH: &str = "/proc/sys/net/core/zd";
 
-/// Runs a guest. `words` are whether its kernel's backpressure is on, the kind of work, and the
-/// arguments of the work, of which the first two are the guest's address and the length of its
-/// queue.
+/// Runs a guest. `words` are what is switched on in its kernel, the kind of work, and the arguments
+/// of the work, of which the first two are the guest's address and the length of its queue.
 pub(super) fn main(words: &[String]) -> ExitCode {
     let seconds = |word: &str| Duration::from_secs(word.parse().unwrap());
     set_up(&words[0]);
@@ -35,6 +36,11 @@ pub(super) fn main(words: &[String]) -> ExitCode {
             connect(&words[2], number(&words[3]));
             requests::run(seconds(&words[4]), seconds(&words[5]))
         }
+        "mixed" => {
+            steer(number(&words[4]));
+            connect(&words[2], number(&words[3]));
+            mixed::run(number(&words[5]) as usize, seconds(&words[6]), seconds(&words[7]))
+        }
         other => panic!("no such work: {other}"),
     };
     println!("{RESULT}{result}");
@@ -46,7 +52,7 @@ pub(super) fn main(words: &[String]) -> ExitCode {
     ExitCode::FAILURE
 }
 
-fn set_up(backpressure: &str) {
+fn set_up(switch: &str) {
     let (proc, path) = (CString::new("proc").unwrap(), CString::new("/proc").unwrap());
     // SAFETY: the C strings live through the call, and there is no data.
     let done =
@@ -56,8 +62,10 @@ fn set_up(backpressure: &str) {
     // below half a millisecond of round trip Linux (5.18 and later) fills them to 64 kB whatever
     // the rate.
     std::fs::write("/proc/sys/net/ipv4/tcp_tso_rtt_log", "0").unwrap();
-    if backpressure == ZD {
-        std::fs::write(SWITCH, "1").unwrap();
+    match switch {
+        ZD => std::fs::write(SWITCH, "1").unwrap(),
+        ECN => std::fs::write("/proc/sys/net/ipv4/tcp_ecn", "1").unwrap(),
+        _ => {}
     }
 }
 
@@ -69,10 +77,30 @@ fn connect(address: &str, length: u32) {
     ip(&format!("link set {CARD} up"));
 }
 
+/// Uses `rings` pairs of rings: the backlogged flows go to the first, the requests to the second.
+fn steer(rings: u32) {
+    if rings == 1 {
+        return;
+    }
+    run("ethtool", &format!("-L {CARD} combined {rings}"));
+    run("tc", &format!("qdisc replace dev {CARD} root mq"));
+    run("tc", &format!("qdisc add dev {CARD} clsact"));
+    for (ring, port) in [sink::DISCARD, sink::ECHO].into_iter().enumerate() {
+        let to = format!("protocol ip flower ip_proto tcp dst_port {port}");
+        let action = format!("action skbedit queue_mapping {ring}");
+        run("tc", &format!("filter add dev {CARD} egress {to} {action}"));
+    }
+}
+
 /// Runs `ip` with the words of `line`, which must succeed.
 fn ip(line: &str) {
-    let status = Command::new("ip").args(line.split(' ')).status().unwrap();
-    assert!(status.success(), "ip {line}");
+    run("ip", line);
+}
+
+/// Runs `program` with the words of `line`, which must succeed.
+fn run(program: &str, line: &str) {
+    let status = Command::new(program).args(line.split(' ')).status().unwrap();
+    assert!(status.success(), "{program} {line}");
 }
 
 /// Packets that the qdiscs of `device` dropped.

@@ -6,6 +6,7 @@
 mod backend;
 mod guest;
 mod machine;
+mod mixed;
 mod percentiles;
 mod requests;
 mod scenario;
@@ -20,8 +21,8 @@ use forebay_guest::{Error, Interrupt, Kernel, kernel_file};
 use forebay_test_skip::{Need, has_root, skip};
 
 pub(crate) use self::backend::EgressKind;
-#[allow(unused_imports, reason = "the test needs one, the benchmark both")]
-pub(crate) use self::scenario::{Inside, Mode, Run, greedy, shared};
+#[allow(unused_imports, reason = "the test and the benchmark need some each")]
+pub(crate) use self::scenario::{Inside, Mode, Run, greedy, mixed, shared, with_dualpi2};
 
 /// Runs the role that the arguments name; returns `None` for the test itself.
 pub(crate) fn as_started() -> Option<ExitCode> {

@@ -1,4 +1,4 @@
-//! Two scenarios, each with zD and with drops.
+//! Three scenarios, each with zD and with drops.
 
 use std::path::Path;
 use std::time::Duration;
@@ -63,6 +63,8 @@ impl Inside {
 pub(crate) struct Greedy {
     /// Packets that the scheduled buffer dropped in the whole run.
     pub(crate) dropped: u64,
+    /// Packets that the buffer's AQM marked in the whole run.
+    pub(crate) marked: u64,
     /// Segments that TCP retransmitted in the measured time.
     pub(crate) retransmissions: u64,
     /// Number of measured round trips.
@@ -100,6 +102,27 @@ pub(crate) struct Shared {
     pub(crate) dropped: u64,
     /// Payload of the greedy guest that arrived, in Mbit/s.
     pub(crate) goodput: f64,
+}
+
+/// Result of one guest with a greedy application and a closed loop of requests.
+#[derive(Clone, Debug)]
+pub(crate) struct Mixed {
+    /// Number of answered requests.
+    pub(crate) requests: u64,
+    /// Median latency of the requests in milliseconds.
+    pub(crate) p50: f64,
+    /// 99th percentile of the latency in milliseconds.
+    pub(crate) p99: f64,
+    /// Packets that the scheduled buffer dropped.
+    pub(crate) dropped: u64,
+    /// Packets that the guest's own queues dropped in the measured time.
+    pub(crate) local_drops: u64,
+    /// Payload of the greedy application that arrived, in Mbit/s.
+    pub(crate) goodput: f64,
+    /// Packets taken out of each of several rings.
+    pub(crate) taken: Vec<u64>,
+    /// Number of times that the guest was paused because of each of several rings.
+    pub(crate) paused: Vec<u64>,
 }
 
 fn config(mode: Mode, policy: &str, run: Run, place: &Place, vms: &[&str]) -> String {
@@ -140,19 +163,27 @@ fn goodput(sink: &Sink, seconds: f64) -> f64 {
 }
 
 /// The work of the greedy guest.
-fn stream(run: Run) -> String {
+fn stream(switch: &str, run: Run) -> String {
     let Inside { flows, queue, .. } = run.inside;
-    let switch = run.inside.switch();
     format!("{switch} stream 10.99.0.2 {queue} {flows} {} {}", run.warm_up, run.seconds)
 }
 
 /// Runs one guest whose flows could fill the buffer many times.
 pub(crate) fn greedy(kernel: &Path, mode: Mode, run: Run) -> Greedy {
+    alone(kernel, mode, "fifo", run.inside.switch(), run)
+}
+
+/// Runs that guest at a back end with DualPI2 and without backpressure; its TCP asks for ECN.
+pub(crate) fn with_dualpi2(kernel: &Path, run: Run) -> Greedy {
+    alone(kernel, Mode::Drop, "dualpi2", guest::ECN, run)
+}
+
+fn alone(kernel: &Path, mode: Mode, policy: &str, switch: &str, run: Run) -> Greedy {
     let place = Place::new(run.egress);
-    let backend = Backend::start(&place, &config(mode, "fifo", run, &place, &["greedy"]));
+    let backend = Backend::start(&place, &config(mode, policy, run, &place, &["greedy"]));
     let sink = Sink::start(&place);
     let socket = place.dir.join("greedy.sock");
-    let guest = Machine::boot(kernel, &place.dir, &socket, &words(stream(run)));
+    let guest = Machine::boot(kernel, &place.dir, &socket, &words(stream(switch, run)));
     let result = guest.result(PATIENCE);
     let total = backend.stop();
     let vm = &total["vms"][0];
@@ -160,6 +191,7 @@ pub(crate) fn greedy(kernel: &Path, mode: Mode, run: Run) -> Greedy {
     let cpu = count(&total["cpu_user_ns"]) + count(&total["cpu_system_ns"]);
     Greedy {
         dropped: count(&vm["dropped"]["queue"]),
+        marked: count(&vm["marked"]),
         retransmissions: count(&result["retransmissions"]),
         round_trips: count(&result["rtt_ms"]["count"]),
         local_drops: count(&result["local_drops"]),
@@ -186,7 +218,7 @@ pub(crate) fn shared(kernel: &Path, mode: Mode, run: Run) -> Shared {
         let socket = place.dir.join(format!("{vm}.sock"));
         Machine::boot(kernel, &place.dir, &socket, &words(work))
     };
-    let greedy = boot("greedy", stream(run));
+    let greedy = boot("greedy", stream(run.inside.switch(), run));
     let queue = Inside::USUAL.queue;
     let work = format!("off requests 10.99.0.3 {queue} {} {}", run.warm_up, run.seconds);
     let quiet = boot("quiet", work);
@@ -200,5 +232,37 @@ pub(crate) fn shared(kernel: &Path, mode: Mode, run: Run) -> Shared {
         p99: number(&answered["latency_ms"]["p99"]),
         dropped: dropped(0) + dropped(1),
         goodput: goodput(&sink, run.warm_up as f64 + number(&result["seconds"])),
+    }
+}
+
+/// Runs one guest with `rings` pairs of rings, whose greedy application and whose requests use
+/// different ones if there are several.
+pub(crate) fn mixed(kernel: &Path, mode: Mode, run: Run, rings: u8) -> Mixed {
+    let place = Place::new(run.egress);
+    let text = config(mode, "fifo", run, &place, &["mixed"]) + &format!("queues = {rings}\n");
+    let backend = Backend::start(&place, &text);
+    let sink = Sink::start(&place);
+    let socket = place.dir.join("mixed.sock");
+    let Inside { flows, queue, .. } = run.inside;
+    let switch = run.inside.switch();
+    let work =
+        format!("{switch} mixed 10.99.0.2 {queue} {rings} {flows} {} {}", run.warm_up, run.seconds);
+    let guest = Machine::boot(kernel, &place.dir, &socket, &words(work));
+    let result = guest.result(PATIENCE);
+    let total = backend.stop();
+    let vm = &total["vms"][0];
+    let of_rings = |key: &str| {
+        let rings = vm["rings"].as_array().map(Vec::as_slice).unwrap_or_default();
+        rings.iter().map(|ring| count(&ring[key])).collect()
+    };
+    Mixed {
+        requests: count(&result["latency_ms"]["count"]),
+        p50: number(&result["latency_ms"]["p50"]),
+        p99: number(&result["latency_ms"]["p99"]),
+        dropped: count(&vm["dropped"]["queue"]),
+        local_drops: count(&result["local_drops"]),
+        goodput: goodput(&sink, run.warm_up as f64 + number(&result["seconds"])),
+        taken: of_rings("taken"),
+        paused: of_rings("paused"),
     }
 }
