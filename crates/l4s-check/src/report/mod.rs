@@ -65,6 +65,8 @@ pub enum Kind {
     TooFewPackets,
     /// Without timestamps a capture does not show where packets waited.
     NoTimestamps,
+    /// A capture without acknowledgements does not show what the receiver echoes.
+    OneDirection,
 }
 
 impl Kind {
@@ -77,6 +79,7 @@ impl Kind {
                 | Self::Policer
                 | Self::TooFewPackets
                 | Self::NoTimestamps
+                | Self::OneDirection
         )
     }
 }

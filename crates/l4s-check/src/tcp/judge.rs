@@ -105,6 +105,8 @@ pub(super) fn direction(
     let findings = judge.found;
     let is_judged = half.segments.all() >= LEAST;
     let verdict = (is_tried && is_judged).then(|| Verdict::of(&findings));
+    let is_acked = half.acked_bytes > 0;
+    let is_ece = matches!(feedback, Feedback::Classic | Feedback::Exact);
     let round_trips = half.acks.iter().filter_map(|a| a.rtt).collect();
     Direction {
         from: connection.ends[end],
@@ -117,8 +119,8 @@ pub(super) fn direction(
         forgotten: half.forgotten,
         acked_bytes: half.acked_bytes,
         echo: Echo {
-            marks: (feedback == Feedback::Accurate).then_some(half.ace.marks),
-            ece: matches!(feedback, Feedback::Classic | Feedback::Exact).then_some(half.ece.acks),
+            marks: (is_acked && feedback == Feedback::Accurate).then_some(half.ace.marks),
+            ece: (is_acked && is_ece).then_some(half.ece.acks),
             bytes: half.reported,
         },
         to_receiver: Quantiles::of(round_trips),
@@ -372,6 +374,13 @@ impl Judge<'_> {
     /// Compares the marks here with what the receiver says of them.
     fn echo(&mut self) {
         let half = self.half;
+        if half.acked_bytes == 0 && half.segments.all() >= LEAST {
+            return self.say(
+                Kind::OneDirection,
+                "the capture has no acknowledgements of this data, so it does not show whether the \
+                 receiver echoes marks: capture both directions",
+            );
+        }
         if half.marks_acked < LEAST_MARKS || self.has(Kind::CeErased) {
             return;
         }

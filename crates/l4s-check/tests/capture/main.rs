@@ -224,6 +224,12 @@ fn what_cannot_be_told_is_no_fault() {
     let bare = World { timestamps: false, ..path(dual(40)) }.run();
     let report = analysis(&bare.sender, None).report();
     assert_eq!((report.verdict, kinds(&report)), (Verdict::Unknown, vec![Kind::NoTimestamps]));
+    // As of a port that mirrors one direction of a link.
+    let mut one_way = path(dual(40)).run().middle;
+    one_way.retain(|(_, tcp)| tcp.to_server);
+    let report = analysis(&one_way, None).report();
+    assert_eq!((report.verdict, kinds(&report)), (Verdict::Unknown, vec![Kind::OneDirection]));
+    assert_eq!(data(&report).echo.marks, None);
 }
 
 #[test]
