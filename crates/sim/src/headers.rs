@@ -114,8 +114,13 @@ impl TcpHeader {
         let own = match (mode, control) {
             (EcnMode::Off, _) => 0,
             (EcnMode::Counted, Control::Syn) => Self::AE | Self::CWR | Self::ECE,
-            // The SYN and the SYN/ACK had ECT(1) (RFC 9768 sections 3.1.1 and 3.2.2.1).
-            (EcnMode::Counted, Control::SynAck | Control::Ack) => accurate(0b011),
+            // How the other end's SYN or SYN/ACK arrived (RFC 9768 tables 2 and 3).
+            (EcnMode::Counted, Control::SynAck | Control::Ack) => accurate(match at.opening {
+                Ecn::NotEct => 0b010,
+                Ecn::Ect1 => 0b011,
+                Ecn::Ect0 => 0b100,
+                Ecn::Ce => 0b110,
+            }),
             (EcnMode::Counted, Control::Fin | Control::FinAck) => {
                 accurate(at.marked.wrapping_add(ACE_FIRST))
             }
@@ -147,6 +152,8 @@ pub(crate) struct ControlNumbers {
     pub(crate) sent: u64,
     /// The marked packets that the end received.
     pub(crate) marked: u32,
+    /// The ECN field with which the other end's SYN or SYN/ACK arrived.
+    pub(crate) opening: Ecn,
 }
 
 /// The window of a segment without data of an end, 64 KiB, which its receiver begins with.
@@ -236,7 +243,8 @@ mod tests {
 
     #[test]
     fn a_close_follows_the_data() {
-        let at = ControlNumbers { seq: 17, ack: 9001, sent: 3_000_000, marked: 2 };
+        let at =
+            ControlNumbers { seq: 17, ack: 9001, sent: 3_000_000, marked: 2, opening: Ecn::Ect1 };
         let header = |control| TcpHeader::of_control(control, at, EcnMode::Classic);
         let of = |control| (header(control).seq, header(control).ack, header(control).flags);
         use TcpHeader as T;
@@ -250,5 +258,8 @@ mod tests {
         let ace = |control| TcpHeader::of_control(control, at, EcnMode::Counted).flags >> 6;
         let all = [Control::Syn, Control::SynAck, Control::Ack, Control::Fin, Control::FinAck];
         assert_eq!(all.map(ace), [0b111, 0b011, 0b011, 7, 7]);
+        let marked = ControlNumbers { opening: Ecn::Ce, ..at };
+        let ack = TcpHeader::of_control(Control::Ack, marked, EcnMode::Counted);
+        assert_eq!(ack.flags >> 6, 0b110);
     }
 }

@@ -11,7 +11,7 @@ mod setup;
 mod sockets;
 
 use forebay_control::Shares;
-use forebay_queue::DropReason;
+use forebay_queue::{DropReason, Ecn};
 use forebay_units::Nanos;
 
 pub use self::flows::FlowState;
@@ -80,6 +80,8 @@ struct Host {
     numbers: (u32, u32),
     /// The marked packets that it had received by then.
     marked: u32,
+    /// The ECN field with which the other end's SYN or SYN/ACK arrived.
+    opening: Ecn,
     /// The time of the earliest pending timer event.
     awaited: Nanos,
     application: Application,

@@ -99,7 +99,7 @@ pub(crate) fn class(
         let rate = u32::try_from(rate).unwrap_or(u32::MAX);
         parms[spec + 8..spec + 12].copy_from_slice(&rate.to_ne_bytes());
     }
-    let ticks = (class.burst.0 / TICK.0) as u32;
+    let ticks = (class.burst.max(lateness(ceil)).0 / TICK.0) as u32;
     for (at, word) in [(24, ticks), (28, ticks), (32, class.quantum.0 as u32), (40, class.urgency)]
     {
         parms[at..at + 4].copy_from_slice(&word.to_ne_bytes());
@@ -113,6 +113,16 @@ pub(crate) fn class(
             }
         }
     });
+}
+
+/// The lateness of the kernel's timers that a class makes up for: 2 ms, as on virtual machines whose
+/// processor runs others too. HTB has one limit of credit, whether packets wait or not, so all of it
+/// may leave at once after a pause. Therefore it is at most 32 kB, which pass in a quarter of a
+/// millisecond at 1 Gbit/s: fast paths may have buffers of a few packets.
+fn lateness(bytes_per_second: u64) -> Nanos {
+    const LATE: Nanos = Nanos::from_millis(2);
+    const MOST: u64 = 32_000;
+    LATE.min(Nanos(MOST * 1_000_000_000 / bytes_per_second.max(1)))
 }
 
 /// Encodes the deletion of a class.
@@ -255,8 +265,8 @@ mod tests {
         Class { id, parent, shape: Shape::Bundle, assured: None, urgency: 0, quantum, burst }
     }
 
-    /// By hand after `linux/pkt_sched.h`: 96 Mbit/s are 12 000 000 B/s (0x00b71b00), 250 us are
-    /// 3906 ticks (0x0f42), the quantum is 0x0bd4.
+    /// By hand after `linux/pkt_sched.h`: 96 Mbit/s are 12 000 000 B/s (0x00b71b00), 2 ms are 31 250
+    /// ticks of 64 ns (0x7a12), the quantum is 0x0bd4.
     #[test]
     fn a_class_is_encoded_as_the_kernel_reads_it() {
         let mut batch = Batch::default();
@@ -268,9 +278,17 @@ mod tests {
             &[52, 0, 2, 0x80, 48, 0, 1, 0],
             &spec,
             &spec,
-            &[0x42, 0x0f, 0, 0, 0x42, 0x0f, 0, 0, 0xd4, 0x0b, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+            &[0x12, 0x7a, 0, 0, 0x12, 0x7a, 0, 0, 0xd4, 0x0b, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
         ];
         assert_eq!(batch.bytes(), expected.concat());
+    }
+
+    #[test]
+    fn a_late_timer_costs_no_rate_up_to_32_kilobytes() {
+        let at = |mbps| lateness(bytes_per_second(Rate::from_mbps(mbps)));
+        assert_eq!([at(1), at(128), at(1000)].map(|t| t.0), [2_000_000, 2_000_000, 256_000]);
+        assert_eq!(lateness(0), Nanos::from_millis(2));
+        assert!(lateness(UNLIMITED) < Nanos::from_micros(250));
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! and so on (RFC 6298 section 2), as often as Linux does. When a connection has ended, its memory
 //! is freed and the next connection takes its place.
 
+use forebay_queue::Ecn;
 use forebay_units::Nanos;
 
 use super::{Event, Host, Simulation};
@@ -115,6 +116,7 @@ impl<O: Observer> Simulation<O> {
             made: 0,
             numbers: (number(0), number(0)),
             marked: 0,
+            opening: Ecn::NotEct,
             awaited: Nanos::MAX,
             application,
         };
@@ -144,10 +146,13 @@ impl<O: Observer> Simulation<O> {
         self.await_reply(client);
     }
 
-    /// Handles a packet of a handshake or a close.
-    pub(super) fn on_control(&mut self, endpoint: u32, control: Control) {
+    /// Handles a packet of a handshake or a close, which arrived with this ECN field.
+    pub(super) fn on_control(&mut self, endpoint: u32, control: Control, ecn: Ecn) {
         let now = self.now;
         let host = &mut self.hosts[endpoint as usize];
+        if matches!(control, Control::Syn | Control::SynAck) {
+            host.opening = ecn;
+        }
         match (control, host.phase) {
             (Control::Syn, Phase::Listening) => {
                 host.phase = Phase::Accepting { sent: now, tries: 0 };
@@ -244,7 +249,8 @@ impl<O: Observer> Simulation<O> {
         };
         let (route, hash): (RouteId, u32) = (host.route, host.hash);
         let (seq, ack) = host.numbers;
-        let numbers = ControlNumbers { seq, ack, sent: self.now.0, marked: host.marked };
+        let (marked, opening) = (host.marked, host.opening);
+        let numbers = ControlNumbers { seq, ack, sent: self.now.0, marked, opening };
         // Congestion controls that need ECN also set their codepoint on handshakes (as in Linux),
         // so that these are queued as the data is.
         let ecn = host.stack.ecn_mode().codepoint_of_others();

@@ -328,7 +328,7 @@ impl<O: Observer> Simulation<O> {
             Body::Segment { .. } | Body::Payload { .. } => {} // Handled above.
             Body::Control { endpoint, control, .. } => {
                 if self.hosts[endpoint as usize].is_from_peer(flow_hash) {
-                    self.on_control(endpoint, control);
+                    self.on_control(endpoint, control, ecn);
                 }
             }
             Body::Datagram { socket, number } => {
