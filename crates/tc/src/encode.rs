@@ -115,10 +115,10 @@ pub(crate) fn class(
     });
 }
 
-/// The lateness of the kernel's timers that a class makes up for: 2 ms, as on virtual machines whose
-/// processor runs others too. HTB has one limit of credit, whether packets wait or not, so all of it
-/// may leave at once after a pause. Therefore it is at most 32 kB, which pass in a quarter of a
-/// millisecond at 1 Gbit/s: fast paths may have buffers of a few packets.
+/// The lateness of the kernel's timers that a class makes up for: 2 ms, as on virtual machines
+/// whose processor runs others too. HTB has one limit of credit, whether packets wait or not, so
+/// all of it may leave at once after a pause. Therefore it is at most 32 kB, which pass in a
+/// quarter of a millisecond at 1 Gbit/s: fast paths may have buffers of a few packets.
 fn lateness(bytes_per_second: u64) -> Nanos {
     const LATE: Nanos = Nanos::from_millis(2);
     const MOST: u64 = 32_000;
@@ -265,8 +265,8 @@ mod tests {
         Class { id, parent, shape: Shape::Bundle, assured: None, urgency: 0, quantum, burst }
     }
 
-    /// By hand after `linux/pkt_sched.h`: 96 Mbit/s are 12 000 000 B/s (0x00b71b00), 2 ms are 31 250
-    /// ticks of 64 ns (0x7a12), the quantum is 0x0bd4.
+    /// By hand after `linux/pkt_sched.h`: 96 Mbit/s are 12 000 000 B/s (0x00b71b00), 2 ms are
+    /// 31 250 ticks of 64 ns (0x7a12), the quantum is 0x0bd4.
     #[test]
     fn a_class_is_encoded_as_the_kernel_reads_it() {
         let mut batch = Batch::default();

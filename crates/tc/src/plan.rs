@@ -152,8 +152,8 @@ const QUANTUM: Bytes = Bytes(2 * 1_514);
 
 /// The credit of a class that does not wait for others, as time at its rate, so that a change of
 /// the rate gives no credit. HTB sends a packet while its class is not in debt, however long the
-/// packet is. Therefore the burst only has to cover the lateness of the kernel's timers: this one at
-/// any rate, and more at rates below 1 Gbit/s.
+/// packet is. Therefore the burst only has to cover the lateness of the kernel's timers: this one
+/// at any rate, and more at rates below 1 Gbit/s.
 const BURST: Nanos = Nanos::from_micros(250);
 
 /// The largest credit of a class that waits for others.
