@@ -76,7 +76,7 @@ pub(super) struct Ack {
     pub(super) rtt: Option<Nanos>,
     /// The least number of new marks by the ACE field.
     pub(super) marks: u8,
-    /// The flag ECE.
+    /// Whether the segment has the flag ECE.
     pub(super) ece: bool,
 }
 

@@ -57,7 +57,7 @@ pub enum Response {
 pub struct TcpReport {
     /// Whether L4S works.
     pub verdict: Verdict,
-    /// What is wrong.
+    /// The faults that were found, and what cannot be told.
     pub findings: Vec<Finding>,
     /// The connections, in the order of their first packets.
     pub connections: Vec<ConnectionReport>,
@@ -76,7 +76,7 @@ pub struct TcpReport {
 pub struct ConnectionReport {
     /// The end that opened it, or the first that sent in the capture.
     pub client: SocketAddr,
-    /// The other end.
+    /// The end that answered the SYN.
     pub server: SocketAddr,
     /// Its handshake, as far as it was captured.
     pub handshake: Handshake,
@@ -136,7 +136,7 @@ pub struct Direction {
     pub response: Option<Response>,
     /// Whether L4S works for this direction; `None` if it does not try to use it.
     pub verdict: Option<Verdict>,
-    /// What is wrong.
+    /// The faults that were found, and what cannot be told.
     pub findings: Vec<Finding>,
 }
 
@@ -154,7 +154,7 @@ pub struct Echo {
 /// Quantiles of times in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Quantiles {
-    /// The least one.
+    /// The shortest time in milliseconds.
     pub min_ms: f64,
     /// The median of all.
     pub median_ms: f64,
