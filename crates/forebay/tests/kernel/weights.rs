@@ -1,6 +1,8 @@
 //! Five peers of weights 1 to 5 below a common limit, over both dataplanes, and a change of the
 //! weights while their queues are full.
 
+use std::time::Instant;
+
 use forebay_records::Status;
 
 use crate::common::Dir;
@@ -11,8 +13,7 @@ use crate::transfer::Transfers;
 /// The addresses of the peers' hosts.
 pub(crate) const HOSTS: [&str; 5] =
     ["10.9.9.11", "10.9.9.12", "10.9.9.13", "10.9.9.14", "10.9.9.15"];
-/// The bytes of all bundles in a measurement, about ten seconds of the common limit. A super-packet
-/// of 64 KiB is 2.5 % of what the least of 15 parts sends in it.
+/// The bytes of all bundles in a measurement, about ten seconds of the common limit.
 const MEASURED: u64 = 40_000_000;
 
 /// Hosts of a site, its box, and the hosts of all peers.
@@ -88,31 +89,42 @@ impl Net {
         status.sends.iter().map(|send| send.bytes).collect()
     }
 
-    /// Waits until all bundles together have sent `bytes` more, and returns what each sent.
-    fn sent_within(&self, bytes: u64) -> Vec<u64> {
-        let before = self.sent();
-        let mut sent = Vec::new();
+    /// Returns the rate of each bundle in bytes per second while all together send `bytes` more.
+    ///
+    /// It is the slope of the line of least squares through what the bundle has sent at all times.
+    /// Between the ends alone, a super-packet of 64 KiB more or less is 2.5 % of what the least of
+    /// 15 parts sends.
+    fn rates(&self, bytes: u64) -> Vec<f64> {
+        let (before, start) = (self.sent(), Instant::now());
+        let mut samples: Vec<(f64, Vec<u64>)> = Vec::new();
         until("the bundles send", || {
-            sent = self.sent().iter().zip(&before).map(|(now, then)| now - then).collect();
-            sent.iter().sum::<u64>() >= bytes
+            let sent = self.sent().iter().zip(&before).map(|(now, then)| now - then).collect();
+            samples.push((start.elapsed().as_secs_f64(), sent));
+            samples.last().is_some_and(|(_, sent)| sent.iter().sum::<u64>() >= bytes)
         });
-        sent
+        let count = samples.len() as f64;
+        let middle = samples.iter().map(|(time, _)| time).sum::<f64>() / count;
+        let spread: f64 = samples.iter().map(|(time, _)| (time - middle).powi(2)).sum();
+        let slope = |bundle: usize| {
+            let of = |(time, sent): &(f64, Vec<u64>)| (time - middle) * sent[bundle] as f64;
+            samples.iter().map(of).sum::<f64>() / spread
+        };
+        (0..before.len()).map(slope).collect()
     }
 
     /// Checks that the bundles share as `weights` say, within 3 %.
     fn check(&self, weights: [u32; 5]) {
         // The queues fill, or adjust to other weights.
-        self.sent_within(MEASURED / 8);
-        let sent = self.sent_within(MEASURED);
-        let total = sent.iter().sum::<u64>() as f64;
-        let of_all = f64::from(weights.iter().sum::<u32>());
-        let ratios: Vec<f64> = sent
-            .iter()
-            .zip(weights)
-            .map(|(bytes, weight)| *bytes as f64 / total / (f64::from(weight) / of_all))
-            .collect();
+        self.rates(MEASURED / 8);
+        let rates = self.rates(MEASURED);
+        let (total, of_all) = (rates.iter().sum::<f64>(), f64::from(weights.iter().sum::<u32>()));
+        let part = |(rate, weight): (&f64, u32)| rate / total / (f64::from(weight) / of_all);
+        let ratios: Vec<f64> = rates.iter().zip(weights).map(part).collect();
         eprintln!("weights {weights:?}: share by weight {ratios:.4?}");
-        assert!(ratios.iter().all(|r| (r - 1.0).abs() < 0.03), "{weights:?}: {ratios:?}, {sent:?}");
+        assert!(
+            ratios.iter().all(|r| (r - 1.0).abs() < 0.03),
+            "{weights:?}: {ratios:?}, {rates:?}"
+        );
     }
 
     /// Runs a box and changes its file, whose head, tables and addresses are given.
