@@ -1,3 +1,5 @@
+mod gobgp;
+
 use std::time::Duration;
 
 use super::*;

@@ -112,7 +112,7 @@ fn a_batch_is_sent_again_until_the_database_takes_it() {
         let answers = scope.spawn(|| {
             // The tables, a failure, no answer, and then all that is sent.
             let bad = "HTTP/1.1 503 Busy\r\n\r\nCode: 202. DB::Exception: Too many queries";
-            serve(&listener, &[bad, GOOD, GOOD, GOOD, "", GOOD, GOOD, GOOD, GOOD, GOOD])
+            serve(&listener, &[bad, bad, GOOD, GOOD, GOOD, "", GOOD, GOOD, GOOD, GOOD, GOOD])
         });
         let writer = scope.spawn(|| write(&database, &history, &stop));
         let begun = Instant::now();
@@ -128,13 +128,43 @@ fn a_batch_is_sent_again_until_the_database_takes_it() {
     assert!(requests[0].1.starts_with("CREATE TABLE IF NOT EXISTS forebay_rounds (at "));
     let insert = "/?database=net&wait_end_of_query=1&query=INSERT%20INTO%20forebay_rounds%20FORMAT%20\
                   JSONEachRow&date_time_input_format=best_effort&insert_deduplication_token=77-0";
-    assert_eq!((paths[4], paths[8]), (insert, insert), "it has the same token");
-    assert_eq!((requests[8].1.as_str(), requests[4].1.as_str()), ("{\"n\":0}\n", "{\"n\":0}\n"));
+    assert_eq!((paths[5], paths[9]), (insert, insert), "it has the same token");
+    assert_eq!((requests[9].1.as_str(), requests[5].1.as_str()), ("{\"n\":0}\n", "{\"n\":0}\n"));
     let demands = insert.replace("rounds", "demands").replace("77-0", "77-1");
-    assert_eq!(paths[9], demands);
-    assert_eq!(requests[9].1, "{\"n\":0}\n{\"n\":1}\n");
+    assert_eq!(paths[10], demands);
+    assert_eq!(requests[10].1, "{\"n\":0}\n{\"n\":1}\n");
     let report = history.report();
     assert_eq!((report.up, report.failures, report.lost, report.rows), (true, 2, 0, 3));
+}
+
+/// A user that may only insert is refused the tables with 403, or 500 before ClickHouse 26.
+#[test]
+fn a_user_that_may_only_insert_needs_no_right_to_create() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let database = Database::new(&settings(&listener), 1).unwrap();
+    let (history, stop) = (History::default(), AtomicBool::new(true));
+    history.add(Table::Rounds, rows(1));
+    history.add(Table::Hints, rows(1));
+    let denied = "HTTP/1.1 403 Forbidden\r\n\r\nCode: 497. DB::Exception: Not enough privileges";
+    let requests = thread::scope(|scope| {
+        let answers = scope.spawn(|| serve(&listener, &[denied, GOOD, GOOD]));
+        write(&database, &history, &stop);
+        answers.join().unwrap()
+    });
+    assert!(requests[1].0.contains("INSERT%20INTO%20forebay_rounds"), "{requests:?}");
+    let report = history.report();
+    assert_eq!((report.up, report.rows, report.failures), (true, 2, 0), "{report:?}");
+
+    history.add(Table::Rounds, rows(1));
+    let missing = "HTTP/1.1 404 Not Found\r\n\r\nCode: 60. DB::Exception: Unknown table";
+    thread::scope(|scope| {
+        scope.spawn(|| serve(&listener, &[denied, missing]));
+        write(&database, &history, &stop);
+    });
+    let error = history.report().error.unwrap();
+    for cause in ["Unknown table", "cannot be created", "Not enough privileges"] {
+        assert!(error.contains(cause), "{error}");
+    }
 }
 
 #[test]

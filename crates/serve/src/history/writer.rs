@@ -97,7 +97,8 @@ impl Database {
 
 /// Writes rows until `stop` is set, and then what is left, up to the first failure.
 pub fn write(database: &Database, history: &History, stop: &AtomicBool) {
-    let (mut wait, mut due, mut created) = (FIRST_WAIT, Instant::now(), false);
+    // The tables are there if the last rows were written.
+    let (mut wait, mut due, mut ready) = (FIRST_WAIT, Instant::now(), false);
     loop {
         let stopping = stop.load(Ordering::Relaxed);
         if !stopping && Instant::now() < due {
@@ -111,14 +112,17 @@ pub fn write(database: &Database, history: &History, stop: &AtomicBool) {
             thread::sleep(RETRY);
             continue;
         };
-        let tables = if created { Ok(()) } else { database.create() };
-        created |= tables.is_ok();
-        let outcome = match tables {
-            Ok(()) => database.insert(&batch),
-            // Tables may be there already, for a user that may only insert.
-            Err(Failure::Refused(_)) => database.insert(&batch),
-            Err(away) => Err(away),
-        };
+        let tables = if ready { Ok(()) } else { database.create() };
+        // The tables may be there already, for a user that may only insert.
+        let outcome = database.insert(&batch).map_err(|e| match (e, tables) {
+            (Failure::Away(why), Err(Failure::Away(create) | Failure::Refused(create)))
+                if why != create =>
+            {
+                Failure::Away(format!("{why}; the tables cannot be created: {create}"))
+            }
+            (e, _) => e,
+        });
+        ready = outcome.is_ok();
         match outcome {
             Ok(()) => {
                 history.done();
@@ -136,8 +140,6 @@ pub fn write(database: &Database, history: &History, stop: &AtomicBool) {
                     return;
                 }
                 tracing::warn!("cannot write the history, trying again in {wait:?}: {why}");
-                // A table may have been dropped.
-                created = false;
                 due = Instant::now() + wait;
                 wait = (wait * 2).min(LONGEST_WAIT);
             }
