@@ -6,8 +6,10 @@ use forebay_units::Nanos;
 use super::ace::Feedback;
 use super::connection::Connection;
 use super::delay::{self, Reading};
-use super::half::{Codepoints, Half, SEGMENT};
+use super::half::{Ack, Codepoints, Half, SEGMENT};
+use super::losses::losses;
 use super::report::{ConnectionReport, Direction, Echo, Place, Quantiles, Response, name};
+use super::waits::{Wait, Waits};
 use crate::report::evidence::{EARLY_PACKETS, NO_QUEUE, POLICED, REWRITTEN, UNMARKED};
 use crate::report::{Finding, Kind, Verdict};
 use crate::samples::share;
@@ -32,6 +34,9 @@ const STANDING: Nanos = Nanos::from_millis(10);
 const LATE: Nanos = Nanos::from_millis(5);
 /// The part of marked packets that may have waited for less.
 const LATE_PART: f64 = 0.05;
+/// Losses that follow the longest delays are those of a full queue where this would be less likely
+/// for losses at random.
+const CHANCE: f64 = 0.002;
 /// A connection has settled after this number of round trips, too.
 const SETTLED_ROUNDS: u64 = 10;
 /// The least pause between two bursts.
@@ -46,17 +51,6 @@ const FIRST_MARKED: f64 = 0.05;
 /// Later packets that are marked more often are marked for the burst.
 const LATER_MARKED: f64 = 0.2;
 
-/// The queues that a direction's packets met, as delays beyond the least one.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Delays {
-    /// The delays of all packets in the direction's order.
-    all: Vec<Nanos>,
-    /// The delays of marked ones.
-    marked: Vec<Nanos>,
-    /// The delays of marked ones before the connection has settled.
-    early_marked: Vec<Nanos>,
-}
-
 /// A direction while it is judged.
 struct Judge<'a> {
     connection: &'a Connection,
@@ -65,29 +59,8 @@ struct Judge<'a> {
     place: Place,
     feedback: Feedback,
     /// The delays from the sender to the receiver, of two captures.
-    way: Option<Delays>,
+    way: Option<Waits>,
     found: Vec<Finding>,
-}
-
-impl Delays {
-    /// Sorts delays by whether the packet was marked, and came before the time `from`.
-    pub(super) fn of(
-        from: Nanos,
-        excess: &[Nanos],
-        marked: impl Iterator<Item = (Nanos, bool)>,
-    ) -> Self {
-        let mut delays = Self::default();
-        for (&excess, (at, is_marked)) in excess.iter().zip(marked) {
-            if at >= from {
-                delays.all.push(excess);
-            }
-            if is_marked {
-                let to = if at >= from { &mut delays.marked } else { &mut delays.early_marked };
-                to.push(excess);
-            }
-        }
-        delays
-    }
 }
 
 /// Judges the data of the end with number `end` of `connection`, captured at `place`. `way` has the
@@ -96,7 +69,7 @@ pub(super) fn direction(
     connection: &Connection,
     end: usize,
     place: Place,
-    way: Option<Delays>,
+    way: Option<Waits>,
 ) -> Direction {
     let half = &connection.halves[end];
     let feedback = connection.feedback();
@@ -363,7 +336,7 @@ impl Judge<'_> {
         let lasts = self.half.data.first().zip(self.half.data.last());
         let is_long = lasts.is_some_and(|(a, b)| b.at.saturating_sub(a.at) > SETTLED);
         if marked > ALL && is_long && !at_sender {
-            let delays = self.before_here().and_then(|mut d| delay::quantile(&mut d.all, 0.5));
+            let delays = self.before_here().and_then(|waits| waits.quantile(0.5));
             if delays.is_some_and(|delay| delay < NO_QUEUE) {
                 let text = format!("{:.0} % of the data is marked without a queue", marked * 100.0);
                 self.say(Kind::AlwaysMarked, text);
@@ -407,31 +380,32 @@ impl Judge<'_> {
     }
 
     /// Returns the delays from the sender to here; `None` without usable timestamps.
-    fn before_here(&self) -> Option<Delays> {
+    fn before_here(&self) -> Option<Waits> {
         let data = || self.half.data.iter().filter(|d| d.is_new && d.clock.is_some());
         let readings: Vec<_> = data()
             .filter_map(|d| Some(Reading { at: d.at, clock: d.clock?, is_after: false }))
             .collect();
         let marked = data().map(|d| (d.at, d.ecn == Ecn::Ce));
-        Some(self.delays(&delay::excess(&readings)?, marked))
+        Some(self.waits(&delay::excess(&readings)?, marked))
     }
 
     /// Returns the delays from here to the receiver; `None` without usable timestamps.
-    fn behind_here(&self) -> Option<Delays> {
-        let acks = || self.half.acks.iter().filter(|a| a.rtt.is_some() && a.clock.is_some());
-        let readings: Vec<_> = acks()
-            .filter_map(|a| {
-                let at = a.at.saturating_sub(a.rtt?);
-                Some(Reading { at, clock: a.clock?, is_after: true })
-            })
-            .collect();
+    fn behind_here(&self) -> Option<Waits> {
+        let acks = || {
+            let timed = self.half.acks.iter().filter(|a| a.clock.is_some());
+            timed.filter_map(|a| Some((a, a.at.saturating_sub(a.rtt?))))
+        };
+        let reading =
+            |(a, at): (&Ack, Nanos)| Some(Reading { at, clock: a.clock?, is_after: true });
+        let readings: Vec<_> = acks().filter_map(reading).collect();
         let is_exact = self.feedback != Feedback::Accurate;
-        let marked = acks().map(|a| (a.at, if is_exact { a.ece } else { a.marks > 0 }));
-        Some(self.delays(&delay::excess(&readings)?, marked))
+        let marked = acks().map(|(a, at)| (at, if is_exact { a.ece } else { a.marks > 0 }));
+        Some(self.waits(&delay::excess(&readings)?, marked))
     }
 
-    fn delays(&self, excess: &[Nanos], marked: impl Iterator<Item = (Nanos, bool)>) -> Delays {
-        Delays::of(settled(self.connection, self.half), excess, marked)
+    fn waits(&self, excess: &[Nanos], packets: impl Iterator<Item = (Nanos, bool)>) -> Waits {
+        let wait = |(&excess, (passed, is_marked))| Wait { passed, excess, is_marked };
+        Waits::of(settled(self.connection, self.half), excess.iter().zip(packets).map(wait))
     }
 
     /// Looks for bursts of the link that are marked although their first packets find no queue.
@@ -517,7 +491,7 @@ impl Judge<'_> {
         }
         let longest = |q| {
             let both = [&before, &behind].into_iter().flatten();
-            both.filter_map(|d| delay::quantile(&mut d.all.clone(), q)).max()
+            both.filter_map(|waits| waits.quantile(q)).max()
         };
         let lost = part(half.retransmitted, all);
         match longest(0.1) {
@@ -543,7 +517,31 @@ impl Judge<'_> {
                     lost * 100.0
                 ),
             ),
-            Some(_) => self.say(
+            Some(_) => self.losses([before, behind]),
+        }
+    }
+
+    /// Looks for a queue that drops packets when it is full, and does not mark them.
+    fn losses(&mut self, waits: [Option<Waits>; 2]) {
+        let round_trip = least_round_trip(self.connection);
+        let losses = losses(&self.half.data, round_trip);
+        let at_losses = |waits: &Waits| waits.at_losses(&losses, round_trip);
+        let full = waits.iter().flatten().filter_map(at_losses).max_by_key(|at| at.median);
+        let least = LATE.max(packet_time(self.half).unwrap_or(Nanos::ZERO) * EARLY_PACKETS);
+        match full {
+            Some(full) if full.count > 1 && full.chance() < CHANCE && full.median > least => {
+                self.say(
+                    Kind::Unmarked,
+                    format!(
+                        "packets that wait for {:.1} ms are dropped, {} times in this capture, \
+                         and no mark arrives before: the bottleneck is no L4S queue, or something \
+                         behind it clears marks",
+                        full.median.as_millis_f64(),
+                        full.count
+                    ),
+                );
+            }
+            _ => self.say(
                 Kind::NoBottleneck,
                 "no marks and no standing queue: the transfer did not fill its bottleneck",
             ),
@@ -552,7 +550,7 @@ impl Judge<'_> {
 
     /// Looks for marks that begin at the delay of a classic queue. Returns whether the delays show
     /// from which one on.
-    fn begin(&mut self, mut delays: Delays) -> bool {
+    fn begin(&mut self, mut delays: Waits) -> bool {
         if delays.marked.len() as u64 >= LEAST_MARKS {
             if let Some(first) = late(self.half, &mut delays.marked) {
                 self.say(Kind::MarkedLate, late_text(first));
@@ -565,10 +563,15 @@ impl Judge<'_> {
     }
 }
 
+/// Returns the least round trip of the connection.
+fn least_round_trip(connection: &Connection) -> Nanos {
+    let loops = connection.loops.iter().filter_map(|l| l.least);
+    loops.fold(Nanos::ZERO, Nanos::saturating_add)
+}
+
 /// Returns the time from which on the connection has settled.
 pub(super) fn settled(connection: &Connection, half: &Half) -> Nanos {
-    let loops = connection.loops.iter().filter_map(|l| l.least);
-    let rounds = loops.fold(Nanos::ZERO, Nanos::saturating_add) * SETTLED_ROUNDS;
+    let rounds = least_round_trip(connection) * SETTLED_ROUNDS;
     half.data.first().map_or(Nanos::ZERO, |d| d.at.saturating_add(SETTLED.max(rounds)))
 }
 

@@ -15,9 +15,11 @@ mod connection;
 mod delay;
 mod half;
 mod judge;
+mod losses;
 mod pair;
 mod report;
 mod segment;
+mod waits;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;

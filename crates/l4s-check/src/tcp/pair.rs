@@ -9,8 +9,9 @@ use super::ace::Feedback;
 use super::connection::Connection;
 use super::delay;
 use super::half::{Codepoints, Data, Half};
-use super::judge::{self, Delays, LEAST, LEAST_SAMPLE, part};
+use super::judge::{self, LEAST, LEAST_SAMPLE, part};
 use super::report::{self, Direction, OneWay, Place, Quantiles, TcpReport};
+use super::waits::{Wait, Waits};
 use crate::report::evidence::{BLOCKED, REWRITTEN};
 use crate::report::{Finding, Kind, Verdict};
 
@@ -58,9 +59,9 @@ fn is_same(here: &Connection, there: &Connection) -> bool {
 fn both(here: &Connection, there: &Connection, end: usize, end_there: usize) -> Direction {
     let (sent, arrived) = (&here.halves[end], &there.halves[end_there]);
     let way = Way::of(sent, arrived);
-    let delays = way.as_ref().map(|way| way.delays(there, arrived));
+    let waits = way.as_ref().map(|way| way.waits(there, arrived));
     let left = judge::direction(here, end, Place::Sender, None);
-    let came = judge::direction(there, end_there, Place::Receiver, delays);
+    let came = judge::direction(there, end_there, Place::Receiver, waits);
     let mut findings = handshake(here, there);
     if let Some(way) = &way {
         way.codepoints(&mut findings);
@@ -154,6 +155,7 @@ struct Found {
     /// The time at the receiver less that at the sender, whose clocks may differ.
     took: i64,
     is_marked: bool,
+    is_new: bool,
 }
 
 /// What happened to segments on their way.
@@ -213,7 +215,7 @@ impl Way {
         let took = i128::from(arrived.at.0) - i128::from(sent.at.0);
         let took = i64::try_from(took).unwrap_or(if took < 0 { i64::MIN } else { i64::MAX });
         let is_marked = arrived.ecn == Ecn::Ce && sent.ecn != Ecn::Ce;
-        self.found.push(Found { at: arrived.at, took, is_marked });
+        self.found.push(Found { at: arrived.at, took, is_marked, is_new: arrived.is_new });
     }
 
     /// Returns how much longer than the fastest one each segment took.
@@ -224,9 +226,12 @@ impl Way {
         delay::above_least(&values)
     }
 
-    fn delays(&self, connection: &Connection, half: &Half) -> Delays {
-        let marked = self.found.iter().map(|f| (f.at, f.is_marked));
-        Delays::of(judge::settled(connection, half), &self.longer(), marked)
+    fn waits(&self, connection: &Connection, half: &Half) -> Waits {
+        let longer = self.longer();
+        let wait =
+            |(f, excess): (&Found, Nanos)| Wait { passed: f.at, excess, is_marked: f.is_marked };
+        let new = self.found.iter().zip(longer).filter(|(f, _)| f.is_new);
+        Waits::of(judge::settled(connection, half), new.map(wait))
     }
 
     fn one_way(&self) -> Option<OneWay> {

@@ -202,7 +202,14 @@ fn faults_of_queues_are_found_by_name() {
     shows("fq_codel", &path(fq_codel(false)).run(), &[0, 1, 2], Kind::MarkedLate);
     let long = World { lasts: Nanos::from_secs(12), ..path(pie()) };
     shows("pie", &long.run(), &[0, 1, 2], Kind::MarkedLate);
-    shows("fifo", &path(fifo(300)).run(), &[0, 1, 2], Kind::Unmarked);
+    // A queue shorter than the path is full now and then, and empty in between.
+    for packets in [300, 100, 50, 30] {
+        let name = format!("fifo of {packets} packets");
+        let captures = World { lasts: Nanos::from_secs(12), ..path(fifo(packets)) }.run();
+        shows(&name, &captures, &[0, 1, 2], Kind::Unmarked);
+        let report = both(&captures);
+        assert_eq!(kinds(&report), [Kind::Unmarked], "{name}\n{report}");
+    }
     let bursts = World { bursts: Some(Nanos::from_millis(20)), ..path(dual(40)) }.run();
     shows("bursts", &bursts, &[1, 2], Kind::MarkedWithoutLoad);
 }
@@ -219,6 +226,14 @@ fn what_cannot_be_told_is_no_fault() {
         }
     };
     unknown(&World { largest_window: 4.0, ..path(dual(40)) }.run(), Kind::NoBottleneck);
+    // Losses at any delay are no sign of a full queue.
+    for seed in 1..=20 {
+        let jitter = Nanos::from_micros(500 * seed);
+        let lasts = Nanos::from_secs(8);
+        let world =
+            World { largest_window: 15.0, jitter, loss: 0.005, seed, lasts, ..path(dual(40)) };
+        unknown(&world.run(), Kind::NoBottleneck);
+    }
     let short = World { lasts: Nanos::from_millis(100), ..path(dual(40)) };
     unknown(&short.run(), Kind::TooFewPackets);
     let bare = World { timestamps: false, ..path(dual(40)) }.run();
