@@ -2,9 +2,9 @@
 //! another GoBGP received them and reported them by BMP.
 //!
 //! `gobgp global rib add -a ls`, five times: nodes `r1` and `r2` of IS-IS level 2 (protocol 2,
-//! identifier 7) with the routers 0000.0000.0001 and 0000.0000.0002, an IS-IS link from the first to
-//! the second (10 Gbit/s, metric 10, link identifiers 1 and 2), an OSPF link from 1.1.1.1 to 2.2.2.2
-//! (interface addresses of both families), and an IPv6 prefix.
+//! identifier 7) with the routers 0000.0000.0001 and 0000.0000.0002, an IS-IS link from the first
+//! to the second (10 Gbit/s, metric 10, link identifiers 1 and 2), an OSPF link from 1.1.1.1 to
+//! 2.2.2.2 (interface addresses of both families), and an IPv6 prefix.
 
 use super::*;
 
