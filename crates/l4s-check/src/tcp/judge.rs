@@ -468,23 +468,29 @@ impl Judge<'_> {
         let half = self.half;
         let all = half.segments.all();
         let marks = self.marks();
-        let is_here = half.segments.ce >= LEAST_SAMPLE;
+        let is_here = half.segments.ce >= LEAST_MARKS;
         let (before, behind) = match self.way.take() {
             Some(way) => (Some(way), None),
             None => (self.before_here(), self.behind_here()),
         };
-        if marks >= LEAST_MARKS && part(marks, all) >= UNMARKED {
-            let at_marks = if is_here { before } else { behind };
-            let is_shown = at_marks.is_some_and(|delays| is_bursty || self.begin(delays));
-            if !is_shown {
-                self.say(
-                    Kind::NoTimestamps,
-                    "packets are marked and marks are echoed, but without timestamps of a \
-                     millisecond, or with few marks after the start, the capture does not show \
-                     from which delay on",
-                );
+        if marks >= LEAST_MARKS {
+            let at_marks = if is_here { &before } else { &behind };
+            let is_shown = at_marks.as_ref().is_some_and(|waits| is_bursty || self.begin(waits));
+            if part(marks, all) >= UNMARKED {
+                if !is_shown {
+                    self.say(
+                        Kind::NoTimestamps,
+                        "packets are marked and marks are echoed, but without timestamps of a \
+                         millisecond, or with few marks after the start, the capture does not \
+                         show from which delay on",
+                    );
+                }
+                return;
             }
-            return;
+            // A sender that halves its window needs few marks.
+            if self.has(Kind::MarkedLate) {
+                return;
+            }
         }
         if all < LEAST_UNMARKED {
             return self.say(Kind::TooFewPackets, format!("{marks} marks in {all} data segments"));
@@ -550,16 +556,17 @@ impl Judge<'_> {
 
     /// Looks for marks that begin at the delay of a classic queue. Returns whether the delays show
     /// from which one on.
-    fn begin(&mut self, mut delays: Waits) -> bool {
-        if delays.marked.len() as u64 >= LEAST_MARKS {
-            if let Some(first) = late(self.half, &mut delays.marked) {
+    fn begin(&mut self, waits: &Waits) -> bool {
+        let mut marked = waits.marked.clone();
+        if marked.len() as u64 >= LEAST_MARKS {
+            if let Some(first) = late(self.half, &mut marked) {
                 self.say(Kind::MarkedLate, late_text(first));
             }
             return true;
         }
         // Slow start may fill a queue before it marks, so that only early marks show something.
-        delays.marked.append(&mut delays.early_marked);
-        delays.marked.len() as u64 >= LEAST_MARKS && late(self.half, &mut delays.marked).is_none()
+        marked.extend(&waits.early_marked);
+        marked.len() as u64 >= LEAST_MARKS && late(self.half, &mut marked).is_none()
     }
 }
 

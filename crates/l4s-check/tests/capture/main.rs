@@ -202,6 +202,9 @@ fn faults_of_queues_are_found_by_name() {
     shows("fq_codel", &path(fq_codel(false)).run(), &[0, 1, 2], Kind::MarkedLate);
     let long = World { lasts: Nanos::from_secs(12), ..path(pie()) };
     shows("pie", &long.run(), &[0, 1, 2], Kind::MarkedLate);
+    // A sender that halves its window gets few marks.
+    let few = World { law: Law::Reno, lasts: Nanos::from_secs(30), ..path(codel()) };
+    shows("codel with few marks", &few.run(), &[0, 1, 2], Kind::MarkedLate);
     // A queue shorter than the path is full now and then, and empty in between.
     for packets in [300, 100, 50, 30] {
         let name = format!("fifo of {packets} packets");
