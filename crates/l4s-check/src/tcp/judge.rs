@@ -28,7 +28,8 @@ const LEAST_STOPPED: u64 = 50;
 const ALL: f64 = 0.95;
 /// A connection has settled after this time: slow start overshoots.
 const SETTLED: Nanos = Nanos::from_secs(1);
-/// A queue that is longer than this for nine of ten packets stands.
+/// A queue that is longer than this for nine of ten packets stands, if it is hardly ever shorter
+/// than a half of it: jitter without a queue lets some packets pass soon.
 const STANDING: Nanos = Nanos::from_millis(10);
 /// Classic queues mark from longer delays on: the target of CoDel (RFC 8289), the least one.
 const LATE: Nanos = Nanos::from_millis(5);
@@ -506,7 +507,7 @@ impl Judge<'_> {
                 "no packet is marked, and without timestamps of a millisecond the capture does \
                  not show whether a queue stands",
             ),
-            Some(delay) if delay > STANDING => self.say(
+            Some(delay) if delay > STANDING && longest(0.01) > Some(STANDING / 2) => self.say(
                 Kind::Unmarked,
                 format!(
                     "{marks} of {all} data segments are marked although nine of ten wait for more \

@@ -231,7 +231,7 @@ fn what_cannot_be_told_is_no_fault() {
     unknown(&World { largest_window: 4.0, ..path(dual(40)) }.run(), Kind::NoBottleneck);
     // Losses at any delay are no sign of a full queue.
     for seed in 1..=20 {
-        let jitter = Nanos::from_micros(500 * seed);
+        let jitter = Nanos::from_millis(seed);
         let lasts = Nanos::from_secs(8);
         let world =
             World { largest_window: 15.0, jitter, loss: 0.005, seed, lasts, ..path(dual(40)) };
