@@ -48,10 +48,20 @@ impl Pair {
     fn new(name: &str) -> Self {
         let id = std::process::id();
         let [near, far] = ["a", "b"].map(|end| Namespace::new(format!("fb-{name}{id}-{end}")));
-        run(&format!("ip -n {} link add eth0 type veth peer name eth0 netns {}", near.0, far.0));
-        for (namespace, address) in [(&near, "10.9.1.1/24"), (&far, "10.9.1.2/24")] {
-            run(&format!("ip -n {} address add {address} dev eth0", namespace.0));
-            run(&format!("ip -n {} link set eth0 up", namespace.0));
+        let link = |end: u8| format!("eth0 address 02:00:00:00:00:0{end}");
+        let (one, two) = (link(1), link(2));
+        run(&format!("ip -n {} link add {one} type veth peer name {two} netns {}", near.0, far.0));
+        for (namespace, end, other) in [(&near, 1, 2), (&far, 2, 1)] {
+            let place = &namespace.0;
+            // The kernel's own packets, of ARP and IPv6, may leave by another CPU, and with them
+            // those of the test that wait in the same qdisc.
+            run(&format!("ip netns exec {place} sysctl -qw net.ipv6.conf.all.disable_ipv6=1"));
+            run(&format!("ip -n {place} address add 10.9.1.{end}/24 dev eth0"));
+            run(&format!("ip -n {place} link set eth0 up"));
+            run(&format!(
+                "ip -n {place} neighbour replace 10.9.1.{other} dev eth0 nud permanent lladdr \
+                 02:00:00:00:00:0{other}"
+            ));
         }
         Self { near, far }
     }
