@@ -14,6 +14,7 @@ use forebay_serve::history::writer::{Database, Failure, write};
 use forebay_serve::history::{Batch, History, Table};
 use forebay_serve::neighbour::config::{Access, Url};
 use forebay_test_skip::{Need, skip};
+use serde_json::json;
 
 fn address() -> Option<String> {
     let address = std::env::var("FOREBAY_CLICKHOUSE").ok();
@@ -58,28 +59,27 @@ fn a_real_database_takes_each_row_once_and_refuses_what_is_no_row() {
     let start = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros() as u64;
     let database = database(&address, start);
     // Rounds of this run alone: others have other numbers.
-    let round = start % 1_000_000_000_000;
-    let at = "2026-11-28T19:50:00.125Z";
+    let (round, at) = (start, "2026-11-28T19:50:00.125Z");
     let history = History::default();
-    let rounds = [
-        format!(
-            r#"{{"at":"{at}","round":{round},"took_ms":140,"demand_bps":1.5e9,"before_bps":1e9,"after_bps":1.25e9,"hints":3,"changed":1,"error":""}}"#
-        ),
-        format!(r#"{{"at":"{at}","round":{round},"error":"no \"demand\":\n\tüber"}}"#),
-    ];
-    history.add(Table::Rounds, rounds);
+    let good = json!({
+        "at": at, "round": round, "took_ms": 140, "demand_bps": 1.5e9, "before_bps": 1e9,
+        "after_bps": 1.25e9, "hints": 3, "changed": 1, "error": "",
+    });
+    let failed = json!({"at": at, "round": round, "error": "no \"demand\":\n\tüber"});
+    history.add(Table::Rounds, [good, failed].map(|row| row.to_string()));
     let demand = |n: u32| {
-        format!(
-            r#"{{"at":"{at}","round":{round},"provider":"a","entry":"x","router":"r{n}","now_bps":{n},"after_bps":0.5}}"#
-        )
+        let row = json!({
+            "at": at, "round": round, "provider": "a", "entry": "x", "router": format!("r{n}"),
+            "now_bps": n, "after_bps": 0.5,
+        });
+        row.to_string()
     };
     history.add(Table::Demands, (0..2000).map(demand));
-    history.add(
-        Table::Hints,
-        [format!(
-            r#"{{"at":"{at}","round":{round},"neighbour":"n","prefix":"2001:db8::/32","entry":"x","later":1}}"#
-        )],
-    );
+    let hint = json!({
+        "at": at, "round": round, "neighbour": "n", "prefix": "2001:db8::/32", "entry": "x",
+        "later": 1,
+    });
+    history.add(Table::Hints, [hint.to_string()]);
     write(&database, &history, &AtomicBool::new(true));
     let report = history.report();
     assert_eq!((report.rows, report.lost, report.failures), (2003, 0, 0), "{report:?}");

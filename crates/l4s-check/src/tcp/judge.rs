@@ -541,10 +541,12 @@ impl Judge<'_> {
                     Kind::Unmarked,
                     format!(
                         "packets that wait for {:.1} ms are dropped, {} times in this capture, \
-                         and no mark arrives before: the bottleneck is no L4S queue, or something \
-                         behind it clears marks",
+                         and {} of {} data segments are marked: the bottleneck is no L4S queue, \
+                         or something behind it clears marks",
                         full.median.as_millis_f64(),
-                        full.count
+                        full.count,
+                        self.marks(),
+                        self.half.segments.all()
                     ),
                 );
             }
