@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use forebay_dataplane::{Netdev, Pool, Presence};
-use forebay_test_skip::{Need, skip};
+use forebay_test_support::{Need, skip};
 use namespace::{Namespace, enter, has_root, run};
 
 #[test]

@@ -13,7 +13,7 @@ use std::thread;
 
 use forebay_dataplane::Netdev;
 use forebay_dataplane::senders::{CongestionControl, L4S_MARK, send_ect1};
-use forebay_test_skip::{Need, skip};
+use forebay_test_support::{Need, skip};
 use namespace::{Namespace, has_root, within};
 
 /// The bytes of a transfer.

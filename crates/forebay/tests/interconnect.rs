@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use common::Dir;
 use forebay_interconnect::{Record, Several, Tables};
-use forebay_test_skip::{Need, has_root, skip};
+use forebay_test_support::{Need, has_root, skip};
 
 fn demo(dir: &Dir, more: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));

@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::Dir;
-use forebay_test_skip::{Need, skip};
+use forebay_test_support::{Need, skip};
 use namespace::{Namespace, has_root, run, within};
 use serde_json::Value;
 

@@ -18,7 +18,7 @@ use std::time::Duration;
 use common::Dir;
 use forebay_lab::analysis::Analysis;
 use forebay_lab::results::store;
-use forebay_test_skip::{Need, skip};
+use forebay_test_support::{Need, skip};
 use namespace::{Namespace, has_root, run, within};
 use serde_json::Value;
 

@@ -22,7 +22,7 @@ use forebay_lab::engine::{EngineError, Interrupt};
 use forebay_lab::results::{Run, Tick, store};
 use forebay_lab::scenario::{self, FaultKind, Scenario};
 use forebay_lab::uml;
-use forebay_test_skip::{Need, has_root, is_root, skip};
+use forebay_test_support::{Need, has_root, is_root, skip};
 use traces::Traces;
 
 const SECOND: u64 = 1_000_000_000;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use common::Dir;
 use forebay_serve::token::Hash;
-use forebay_test_skip::{Need, has_root, skip};
+use forebay_test_support::{Need, has_root, skip};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const TOPOLOGY: &str = r#"{"directed": false,

@@ -15,7 +15,7 @@ use forebay_lab::analysis::Analysis;
 use forebay_lab::engine::{EngineError, Interrupt};
 use forebay_lab::results::{Run, store};
 use forebay_lab::uml;
-use forebay_test_skip::{Need, skip};
+use forebay_test_support::{Need, skip};
 
 /// Figures of one arm of `experiments/validation/policies.toml`.
 #[derive(Debug)]

@@ -137,7 +137,7 @@ mod tests {
     use std::fs::Permissions;
     use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 
-    use forebay_test_skip::has_root;
+    use forebay_test_support::has_root;
 
     use super::*;
 

@@ -13,7 +13,7 @@ use forebay_plan::flows::time::Window;
 use forebay_plan::flows::{Collector, Grain, Reason};
 use forebay_plan::input;
 use forebay_plan::topology::{Router, Topology};
-use forebay_test_skip::{Need, skip};
+use forebay_test_support::{Need, skip};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 

@@ -13,7 +13,7 @@ use forebay_serve::config::Clickhouse;
 use forebay_serve::history::writer::{Database, Failure, write};
 use forebay_serve::history::{Batch, History, Table};
 use forebay_serve::neighbour::config::{Access, Url};
-use forebay_test_skip::{Need, skip};
+use forebay_test_support::{Need, skip};
 use serde_json::json;
 
 fn address() -> Option<String> {

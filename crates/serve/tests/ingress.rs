@@ -19,7 +19,7 @@ use forebay_serve::ingress::config::Config;
 use forebay_serve::ingress::linux::Linux;
 use forebay_serve::ingress::{Event, look, watch};
 use forebay_serve::token::Hash;
-use forebay_test_skip::{Need, has_root, skip};
+use forebay_test_support::{Need, has_root, skip};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const PLACES: [&str; 6] = ["source", "in", "left", "right", "out", "users"];

@@ -12,7 +12,7 @@ use forebay_plan::flows::relayed::Relay;
 use forebay_serve::config::{Kafka, Start};
 use forebay_serve::kafka::client::{Take, read};
 use forebay_serve::kafka::{Connection, Feed};
-use forebay_test_skip::{Need, skip};
+use forebay_test_support::{Need, skip};
 use rskafka::client::ClientBuilder;
 use rskafka::client::partition::{Compression, UnknownTopicHandling};
 use rskafka::record::Record;

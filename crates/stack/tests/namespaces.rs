@@ -13,7 +13,7 @@ use forebay_stack::measure::{Outcome, Stage};
 use forebay_stack::point::Point;
 use forebay_stack::study::{Families, Study, Told, can_lose};
 use forebay_stack::{Error, Interrupt};
-use forebay_test_skip::{Need, is_root, skip_named};
+use forebay_test_support::{Need, is_root, skip_named};
 
 /// The directory in which runs note what they change.
 const NOTES: &str = "/run/forebay-stack";

@@ -68,7 +68,7 @@ fn any_rule() -> impl Strategy<Value = ClassRule> {
 
 #[test]
 fn no_packet_is_in_a_bundle_when_the_process_is_silent() {
-    if !forebay_test_skip::has_root() {
+    if !forebay_test_support::has_root() {
         return;
     }
     let mut observer = unattached(Framing::Ethernet).unwrap();
@@ -93,7 +93,7 @@ fn no_packet_is_in_a_bundle_when_the_process_is_silent() {
 /// Without an Ethernet header, a packet is in the same bundle, and has the same note.
 #[test]
 fn a_packet_without_ethernet_is_the_same_packet() {
-    if !forebay_test_skip::has_root() {
+    if !forebay_test_support::has_root() {
         return;
     }
     let load = |framing| {
@@ -128,7 +128,7 @@ fn a_packet_without_ethernet_is_the_same_packet() {
 
 #[test]
 fn packets_are_in_the_class_that_they_would_be_in_without_the_kernel() {
-    if !forebay_test_skip::has_root() {
+    if !forebay_test_support::has_root() {
         return;
     }
     let mut observer = unattached(Framing::Ethernet).unwrap();

@@ -17,7 +17,7 @@ const PLACES: [(Hook, Framing); 3] =
 
 /// A program that takes every packet for bundle 0, and each for a boundary.
 fn load(hook: Hook, framing: Framing) -> Option<Sampler> {
-    if !forebay_test_skip::has_root() {
+    if !forebay_test_support::has_root() {
         return None;
     }
     let everything = ["0.0.0.0/0", "::/0"].map(|p| p.parse().unwrap());

@@ -4,7 +4,7 @@
 use std::os::fd::AsRawFd;
 use std::process::Command;
 
-pub(crate) use forebay_test_skip::has_root;
+pub(crate) use forebay_test_support::has_root;
 
 pub(crate) fn run(command: &str) -> String {
     let mut words = command.split(' ');

@@ -7,7 +7,7 @@ use std::net::UdpSocket;
 use std::process::{Child, Command, Stdio};
 
 use forebay_records::Status;
-use forebay_test_skip::{Need, skip};
+use forebay_test_support::{Need, skip};
 
 use crate::namespace::{Namespace, has_root, run, within};
 use crate::sites::{PROGRAM, Process, Sites, until};

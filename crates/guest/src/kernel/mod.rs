@@ -279,7 +279,7 @@ mod tests {
 
     #[test]
     fn a_kernel_of_another_user_is_not_started() {
-        if !forebay_test_skip::has_root() {
+        if !forebay_test_support::has_root() {
             return;
         }
         let file = env::temp_dir().join(format!("fb-kernel-{}", std::process::id()));

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 use forebay_guest::zd::{self, Findings, Order, Queue, Work};
 use forebay_guest::{Error, Interrupt, Kernel, kernel_file};
-use forebay_test_skip::{Need, skip_named};
+use forebay_test_support::{Need, skip_named};
 
 /// The variable that requests this test, which builds two kernels first.
 const ASKED: &str = "FOREBAY_TEST_KERNEL";

@@ -18,7 +18,7 @@ use forebay_lab::results::Run;
 use forebay_lab::scenario::{self, Fault, FaultKind, Maker, Process, Queue, QueueKind, Scenario};
 use forebay_lab::{link, netns, traffic};
 use forebay_records::packet_log::Fate;
-use forebay_test_skip::{Need, is_root, skip_named};
+use forebay_test_support::{Need, is_root, skip_named};
 use forebay_units::Nanos;
 use traces::Traces;
 

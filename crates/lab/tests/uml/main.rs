@@ -26,7 +26,7 @@ use forebay_lab::scenario::{self, Maker, Queue, QueueKind, Scenario};
 use forebay_lab::uml::{self, Uml};
 use forebay_lab::{link, traffic};
 use forebay_records::packet_log::Fate;
-use forebay_test_skip::{Need, is_root, skip_named};
+use forebay_test_support::{Need, is_root, skip_named};
 
 /// The name of a copy of this program whose receivebox never blocks.
 const SPINS: &str = "spins";

@@ -12,7 +12,7 @@ use forebay_plan::network::{Demand, Entry, Network, Provider};
 use forebay_plan::topology::{LinkId, RouterId};
 use forebay_serve::igp::config::Config;
 use forebay_serve::igp::{How, Made, Session, apply, look, withdraw};
-use forebay_test_skip::{Need, has_root, skip};
+use forebay_test_support::{Need, has_root, skip};
 use forebay_units::Rate;
 
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use forebay_tc::{
     BundleQueues, Device, Discipline, Features, FifoLimit, Foreign, Plan, Programs, Tree,
 };
-pub(crate) use forebay_test_skip::has_root;
+pub(crate) use forebay_test_support::has_root;
 
 /// The device that the tree is on; its other end is in the other namespace.
 pub(crate) const WAN: &str = "wan";

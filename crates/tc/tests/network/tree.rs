@@ -4,7 +4,7 @@ use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use forebay_test_skip::{Need, skip};
+use forebay_test_support::{Need, skip};
 
 use crate::common::{ByAddress, Network, WAN, fifo, has_root, install, plan};
 use forebay_tc::{

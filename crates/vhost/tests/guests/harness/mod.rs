@@ -18,7 +18,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use forebay_guest::{Error, Interrupt, Kernel, kernel_file};
-use forebay_test_skip::{Need, has_root, skip};
+use forebay_test_support::{Need, has_root, skip};
 
 pub(crate) use self::backend::EgressKind;
 #[allow(unused_imports, reason = "the test and the benchmark need some each")]

@@ -5,8 +5,6 @@
 //! file that the environment variable [`FILE`] names. `make test` sets that variable, and
 //! `scripts/skipped` adds the lines up.
 
-#![forbid(unsafe_code)]
-
 use std::fmt;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
