@@ -1,17 +1,14 @@
 //! The time of whole runs of ten simulated seconds, and of an event in the event queue.
 //!
-//! `cargo bench -p forebay-sim --bench dumbbell`; the bench `speed` prints packet-hops per second.
+//! `cargo bench -p forebay-benches --bench sim_dumbbell`; the bench `sim_speed` prints packet-hops per second.
 #![allow(missing_docs, reason = "criterion's macros generate undocumented items")]
-
-mod cases;
 
 use std::time::Instant;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use forebay_benches::networks::{CASES, LENGTH};
 use forebay_sim::{EventQueue, Random};
 use forebay_units::Nanos;
-
-use cases::{CASES, LENGTH};
 
 fn simulate(c: &mut Criterion) {
     let mut group = c.benchmark_group("simulate");

@@ -1,4 +1,4 @@
-//! The networks whose simulation is timed.
+//! Networks whose simulation is measured.
 
 mod endpoints;
 
@@ -11,7 +11,7 @@ use forebay_sim::{
 use forebay_units::{Bytes, Nanos, Rate};
 
 /// The simulated time of a run.
-pub(crate) const LENGTH: Nanos = Nanos::from_secs(10);
+pub const LENGTH: Nanos = Nanos::from_secs(10);
 const RTT: Nanos = Nanos::from_millis(50);
 
 fn fifo_queue(rate: Rate) -> Queue {
@@ -71,9 +71,10 @@ fn dumbbell(rate: Rate, flows: u32, queue: Queue, boxes: bool) -> Simulation<()>
 }
 
 /// The name of a network and the function that builds it.
-pub(crate) type Case = (&'static str, fn() -> Simulation<()>);
+pub type Case = (&'static str, fn() -> Simulation<()>);
 
-pub(crate) const CASES: [Case; 6] = [
+/// All networks that the benchmarks simulate for [`LENGTH`].
+pub const CASES: [Case; 6] = [
     ("50 flows, 96 Mbit/s, fifo", || {
         let rate = Rate::from_mbps(96);
         dumbbell(rate, 50, fifo_queue(rate), false)

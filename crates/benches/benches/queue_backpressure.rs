@@ -5,7 +5,7 @@
 //! a resume in addition to an enqueue and a dequeue. The first part of a name is the order of the
 //! paused flows. `plain` is the enqueue and dequeue without backpressure.
 //!
-//! `cargo bench -p forebay-queue --bench backpressure`
+//! `cargo bench -p forebay-benches --bench queue_backpressure`
 #![allow(missing_docs, reason = "criterion's macros generate undocumented items")]
 
 use std::hint::black_box;

@@ -1,15 +1,11 @@
-//! What the fingerprint of a packet costs: `cargo bench -p forebay-wire --bench fingerprint`.
+//! What the fingerprint of a packet costs: `cargo bench -p forebay-benches --bench wire_fingerprint`.
 
 #![allow(missing_docs, reason = "criterion's macro makes public functions")]
-#![allow(clippy::unwrap_used, reason = "a benchmark may panic")]
-
-#[path = "../tests/common/mod.rs"]
-mod common;
 
 use std::hint::black_box;
 
-use common::{KEY, frame};
 use criterion::{Criterion, criterion_group, criterion_main};
+use forebay_test_support::frames::{KEY, frame};
 use forebay_wire::{Frame, fingerprint};
 
 fn fingerprints(criterion: &mut Criterion) {
