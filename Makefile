@@ -11,7 +11,9 @@ AS_ROOT := CARGO_TARGET_$(HOST)_RUNNER='$(if $(SUDO),sudo -E -H )$(CURDIR)/scrip
 BINARY := target/release/forebay
 DEMO_FLAGS ?=
 
-.PHONY: demo demo-plan build deb reproducible setup test test-faults test-kernel test-bgp test-python lint unit network fuzz fuzz-quick bench bench-dataplane deny clean help
+.PHONY: demo demo-plan build deb reproducible setup test test-all test-core test-boxes test-lab \
+	test-plan test-faults test-kernel test-bgp test-python lint flaky instructions fuzz fuzz-quick \
+	bench bench-dataplane deny clean help
 
 help:
 	@echo 'make demo             build the demonstration and show a queue move on this machine (needs root)'
@@ -19,14 +21,19 @@ help:
 	@echo 'make deb              build a Debian package: target/forebay_VERSION_ARCHITECTURE.deb'
 	@echo 'make reproducible     build the package twice, in two directories, and compare the files'
 	@echo 'make demo-plan        build, and show hints at work between BGP daemons (needs root; installs GoBGP and BIRD)'
-	@echo 'make test             run everything that CI runs: lint, unit, network and test-python'
+	@echo 'make test             run everything that must pass before a change lands (needs root)'
+	@echo 'make test-all         run that, and everything that measures or takes long (needs root; builds kernels)'
+	@echo 'make test-core        run the tests of units, queue, control and wire'
+	@echo 'make test-boxes       run the tests of what runs in a path (some need root)'
+	@echo 'make test-lab         run the tests of the simulator and the laboratory (some need root)'
+	@echo 'make test-plan        run the tests of the planner and its service (some need root)'
 	@echo 'make lint             check format, lints, comments and Markdown'
-	@echo 'make unit             run unit and documentation tests'
-	@echo 'make network          run integration tests (needs root)'
+	@echo 'make flaky            run the live tests RUNS times (default 10) beside busy processes (needs root)'
 	@echo 'make test-faults      run the tests of faults and print a table of them (needs root)'
 	@echo 'make test-python      build the Python package and run its tests and notebooks'
 	@echo 'make test-kernel      test kernel/zd; builds two kernels first'
 	@echo 'make test-bgp         run the demo-plan scenario with faults, and metrics (needs root; installs daemons)'
+	@echo 'make instructions     compare the instructions of hot operations with the stored values'
 	@echo 'make bench            run the benchmarks'
 	@echo 'make bench-dataplane  measure CPU per forwarded gigabit (needs root and a quiet machine)'
 	@echo 'make fuzz             run each fuzz target for RUNS inputs (default 1000000); installs cargo-fuzz'
@@ -36,7 +43,7 @@ help:
 # A build of its own, without the planner and for a short compile time: docs/decisions/0012 has the
 # reasons. `--engine uml` builds a kernel, which needs the full set of packages.
 demo:
-	@scripts/setup $(if $(findstring uml,$(DEMO_FLAGS)),,--demo)
+	@scripts/setup demo $(if $(findstring uml,$(DEMO_FLAGS)),uml)
 	$(CARGO) build --profile demo --locked -p forebay --no-default-features
 	@if [ "$$(id -u)" != 0 ]; then \
 		echo 'The demo makes network namespaces and attaches XDP programs, so sudo may ask for your password.'; fi
@@ -51,59 +58,59 @@ build: setup
 	$(CARGO) build --release --locked
 
 # A build of its own, in which no file name of this machine is left.
-deb: setup
-	@scripts/setup dpkg-dev
+deb:
+	@scripts/setup deb
 	scripts/deb
 
 # Builds the package twice, in two directories, and compares the files.
-reproducible: setup
-	@scripts/setup dpkg-dev
+reproducible:
+	@scripts/setup deb
 	scripts/reproducible
 
 # Installs what the build needs beyond Rust, and the tools that the laboratory calls.
 setup:
-	@scripts/setup
+	@scripts/setup build
 
-# The last line says how many tests this machine could not run; each skip is a line of the file.
-SKIPPED := $(CURDIR)/target/skipped
+# docs/src/tests.md says what is a test of the gate. Cargo itself does not run as root; the tests
+# that need root do.
 test:
-	@mkdir -p target && : >$(SKIPPED)
-	FOREBAY_SKIPPED=$(SKIPPED) $(MAKE) --no-print-directory lint unit network test-python
-	@scripts/skipped $(SKIPPED)
+	@scripts/setup test
+	@scripts/test gate
 
-lint: setup
-	$(CARGO) fmt --all --check
-	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
-	$(CARGO) check -q --locked --manifest-path fuzz/Cargo.toml --target-dir target
-	$(CARGO) fmt --manifest-path python/Cargo.toml --check
-	PYO3_NO_PYTHON=1 $(CARGO) clippy -q --locked --manifest-path python/Cargo.toml --target-dir target -- -D warnings
-	$(CARGO) run -q --locked -p forebay-doc-check
+test-all:
+	@scripts/setup all
+	@scripts/test all
 
-# Unit tests that load BPF programs need root. Without it they are skipped here, which is not
-# counted, since `network` runs them again.
-unit: setup
-	$(if $(SUDO),FOREBAY_SKIPPED=,$(AS_ROOT)) $(CARGO) test --workspace --locked --lib --bins
-	$(CARGO) test --workspace --locked --doc
-	$(CARGO) test -q --locked -p forebay-sim-quic --features qlog
+test-core test-boxes test-lab test-plan:
+	@scripts/setup $(if $(filter test-plan,$@),build,demo)
+	@scripts/test $(@:test-%=%)
 
-# Integration tests. Many make network namespaces, so they run as root. Some measure, and all share
-# this machine's cores, so they run one at a time.
-network: setup
-	$(CARGO) test --workspace --locked --tests --no-run
-	$(AS_ROOT) $(CARGO) test --workspace --locked --test '*' -- --test-threads=1
-	$(if $(SUDO),$(AS_ROOT) $(CARGO) test -p forebay-dataplane --locked --lib)
+lint:
+	@scripts/setup test
+	@scripts/test lint
 
-# All of these are part of `network`, which prints no table.
+# A test of the gate that fails here is mended with its cause, or leaves the gate.
+flaky:
+	@scripts/setup test
+	scripts/flaky $(or $(RUNS),10)
+
+instructions:
+	@scripts/setup build valgrind
+	scripts/instructions
+
+# All of these are part of `test` or `test-all`, which print no table.
 test-faults: setup
 	$(AS_ROOT) scripts/test-faults
 
 # Installs the packages of python/requirements-test.txt in a virtual environment under target/.
-test-python: setup
+test-python:
+	@scripts/setup test
 	@scripts/test-python
 
-# Not part of `test`, since it builds two kernels the first time. It needs no root.
-test-kernel: setup
-	FOREBAY_TEST_KERNEL=1 $(CARGO) test -p forebay-guest --locked --test zd
+# Builds two kernels the first time. It needs no root.
+test-kernel:
+	@scripts/setup uml
+	FOREBAY_TEST_KERNEL=1 scripts/run-tests measured -- -p forebay-guest
 
 # Not part of `test`, since it takes minutes and installs BGP daemons.
 test-bgp: setup
@@ -111,10 +118,9 @@ test-bgp: setup
 	$(AS_ROOT) FOREBAY_TEST_BGP=1 $(CARGO) test -p forebay --locked --test interconnect -- --test-threads=1
 	$(AS_ROOT) $(CARGO) test -p forebay-serve --locked --test ospf --test isis
 
-RUNS ?= 1000000
 fuzz:
 	@command -v cargo-fuzz >/dev/null || $(CARGO) install --locked cargo-fuzz
-	scripts/fuzz $(RUNS)
+	scripts/fuzz $(or $(RUNS),1000000)
 
 fuzz-quick:
 	@command -v cargo-fuzz >/dev/null || $(CARGO) install --locked cargo-fuzz
