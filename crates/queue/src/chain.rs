@@ -11,7 +11,7 @@ use forebay_prefetch::prefetch_at;
 pub(crate) const NONE: u32 = u32::MAX;
 
 /// One packet of a slab, aligned so that a small one does not straddle two cache lines.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 #[repr(align(32))]
 struct Entry<T> {
     item: Option<T>,
@@ -22,7 +22,7 @@ struct Entry<T> {
 }
 
 /// The first and the last entry of a queue in a [`Slab`].
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 pub(crate) struct Chain {
     head: u32,
     tail: u32,
@@ -38,7 +38,7 @@ impl Chain {
 }
 
 /// The entries of all chains, and a list of the free ones.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub(crate) struct Slab<T> {
     entries: Vec<Entry<T>>,
     free: u32,

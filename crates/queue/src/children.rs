@@ -13,7 +13,7 @@ use crate::{Backlog, ConfigError, DropSink, Packet, Qdisc, Room};
 const MAX_CHILDREN: u64 = 256;
 
 /// Child qdiscs by class, and the backlog of all of them together.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub(crate) struct Children<P, Q> {
     children: Box<[Q]>,
     backlog: Backlog,

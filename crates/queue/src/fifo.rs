@@ -13,7 +13,7 @@ pub struct Config {
 }
 
 /// A queue that serves packets in the order of arrival and drops those past its [`Limit`].
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub struct Fifo<P> {
     queue: Ring<P>,
 }

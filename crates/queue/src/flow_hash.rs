@@ -9,7 +9,7 @@ pub(crate) const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 pub(crate) const DEFAULT_SEED: u64 = 0x0f0e_ba75_0f0e_ba75;
 
 /// A seeded hash function from flows to buckets.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 pub(crate) struct FlowHash {
     seed: u64,
     buckets: u32,

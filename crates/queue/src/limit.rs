@@ -11,7 +11,7 @@ use crate::{Backlog, ConfigError, DropReason, Room};
 /// this guarantees that no packet leaves late, whatever arrivals and the shaper's rate do. A drop
 /// at the head also reaches the sender one queue delay earlier than a drop at the tail. Packets
 /// past the time limit do not block a new packet: they are dropped first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Limit {
     /// The limit in packets, at most [`Limit::MAX_PACKETS`].
     pub packets: u32,

@@ -6,7 +6,7 @@ use forebay_units::{Bytes, Nanos};
 use crate::Packet;
 
 /// The packets and bytes that wait in a qdisc and its children.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Backlog {
     /// The number of waiting packets.
     pub packets: u64,

@@ -19,7 +19,7 @@ use forebay_prefetch::prefetch_at;
 pub(crate) const UNLISTED: u32 = 1;
 
 /// A flow's rank, and its neighbours in the list of that rank.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 pub(crate) struct Link {
     prev: u32,
     next: u32,
@@ -41,7 +41,7 @@ pub(crate) trait Ranked {
 }
 
 /// The lists of flows by rank.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub(crate) struct Ranks {
     heads: Box<[u32]>,
     /// The highest rank whose list may contain a flow; undefined at or below `UNLISTED`.

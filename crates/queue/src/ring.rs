@@ -7,7 +7,7 @@ use forebay_units::{Bytes, Nanos};
 use crate::{Backlog, ConfigError, DropReason, DropSink, Limit, Packet, Room};
 
 /// A packet and the time at which it was enqueued.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 pub(crate) struct Timed<P> {
     pub(crate) packet: P,
     pub(crate) enqueued: Nanos,
@@ -20,7 +20,7 @@ impl<P> Timed<P> {
 }
 
 /// A ring buffer of packets with a limit.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub(crate) struct Ring<P> {
     limit: Limit,
     packets: VecDeque<Timed<P>>,

@@ -47,7 +47,7 @@ pub(crate) fn next_turn<F>(flows: impl Iterator<Item = (F, i32, i32)>) -> Option
 ///
 /// A ring buffer, since a linked list would have to walk through the flows before to find the one a
 /// few turns ahead.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub(crate) struct Round(VecDeque<u32>);
 
 /// How many turns ahead a flow is prefetched: about 100 ns of work.

@@ -11,7 +11,7 @@ use crate::{Backlog, ConfigError, DropSink, Packet, Qdisc, Room};
 /// A child sends only when no child before it has a packet to send. The class is
 /// [`Packet::class`]; classes past the last child share the last. A busy urgent class starves the
 /// others unless its child is a shaper.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub struct StrictPriority<P, Q = Box<dyn Qdisc<P>>> {
     children: Children<P, Q>,
 }

@@ -7,7 +7,7 @@ use crate::{ConfigError, ffs};
 ///
 /// Choose the order of the scheduled buffer itself, so that waiting outside of it does not change
 /// which flow is served first (zD, section 4.3.3).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Order {
     /// The order in which flows were paused. For a single queue, with or without an AQM or a
     /// shaper.
@@ -41,7 +41,7 @@ pub enum Order {
 /// Resuming one flow for each departing packet costs one wake-up per packet. With more free room,
 /// one wake-up of the source's thread serves many packets. The packets still in the buffer keep the
 /// link busy until the resumed flows send.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Hysteresis {
     /// A number of packets; one means that every departing packet resumes a flow. The value is
     /// limited to the packets that fit into the buffer.
@@ -63,7 +63,7 @@ impl Hysteresis {
 }
 
 /// The configuration of backpressure over a scheduled buffer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Config {
     /// The number of flows; ids are below it. 1024 by default; each takes 16 bytes.
     pub flows: u32,

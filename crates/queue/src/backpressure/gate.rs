@@ -15,7 +15,7 @@ use crate::{ConfigError, DropReason, DropSink, Packet, Qdisc, Room};
 /// A scheduled buffer over any qdisc that pauses and resumes its sources instead of dropping.
 ///
 /// See the [module documentation](super) for how a source and a scheduler use it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub struct Gate<P, Q> {
     qdisc: Q,
     regulator: Regulator,

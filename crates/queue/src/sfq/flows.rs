@@ -10,7 +10,7 @@ use forebay_prefetch::prefetch_at;
 
 /// A flow. It fills half a cache line, since with very many flows most of the time goes into
 /// fetching them from memory.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 #[repr(align(32))]
 struct Flow {
     packets: Chain,
@@ -28,7 +28,7 @@ impl Ranked for Flow {
 }
 
 /// All flows. Those that have packets are *open* and in the round.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub(super) struct Flows {
     flows: Box<[Flow]>,
     round: Round,

@@ -111,7 +111,7 @@ impl Config {
 }
 
 /// A stochastic fairness queue over flows.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub struct Sfq<P> {
     limit: u64,
     depth: u32,

@@ -1,9 +1,0 @@
-//! Tests of backpressure over every policy: no packet is lost or reordered within its flow, and
-//! every paused flow is resumed.
-#![allow(clippy::unwrap_used, reason = "tests")]
-
-mod explore;
-mod packet;
-mod policies;
-mod random;
-mod world;
