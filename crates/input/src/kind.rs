@@ -127,6 +127,11 @@ impl Kind {
         matches!(self.class, Class::Packed(_))
     }
 
+    /// Whether [`Display`](fmt::Display) says what to do with the file.
+    pub fn has_advice(&self) -> bool {
+        self.class != Class::Other
+    }
+
     /// Returns what the file is, such as "a zip archive".
     pub fn what(&self) -> &'static str {
         self.what

@@ -129,10 +129,15 @@ fn error(path: &Path, message: impl Into<String>) -> ConfigError {
 }
 
 fn unread(path: &Path, cause: &io::Error) -> ConfigError {
+    error(path, describe(cause))
+}
+
+/// Describes an error of [`Input`], to be put behind the name of the file.
+pub fn describe(cause: &io::Error) -> String {
     // Only errors of this crate have no number of the system's: they are whole sentences.
     match cause.raw_os_error() {
-        Some(_) => error(path, format!("cannot be read: {cause}")),
-        None => error(path, cause.to_string()),
+        Some(_) => format!("cannot be read: {cause}"),
+        None => cause.to_string(),
     }
 }
 

@@ -17,6 +17,13 @@ pub struct Attributes {
     pub path: Box<[u32]>,
     /// Whether the path ends with an `AS_SET`, so that the origin is not known.
     pub aggregated: bool,
+    /// Whether the path begins with an `AS_SET`, so that the neighbour is not known.
+    pub begins_with_set: bool,
+    /// The members of `AS_SET`s beyond the first one of each: a set counts as one AS in the length
+    /// of the path (RFC 4271, section 9.1.2.2).
+    pub surplus: u32,
+    /// The attribute `ORIGIN`: 0 for IGP, 1 for EGP, 2 for incomplete.
+    pub origin_code: u8,
     /// The next hop of the routes.
     pub next_hop: Option<IpAddr>,
     /// The local preference.
@@ -34,6 +41,16 @@ impl Attributes {
     pub fn origin(&self) -> Option<u32> {
         if self.aggregated { None } else { self.path.last().copied() }
     }
+
+    /// Returns the AS that the route came from, if it is known; `None` is the own one.
+    pub fn neighbour(&self) -> Option<u32> {
+        if self.begins_with_set { None } else { self.path.first().copied() }
+    }
+
+    /// Returns the length of the path as BGP compares it.
+    pub fn path_length(&self) -> usize {
+        self.path.len().saturating_sub(self.surplus as usize)
+    }
 }
 
 /// How attributes are encoded where they come from.
@@ -43,8 +60,10 @@ pub(crate) struct Encoding {
     pub(crate) short_as: bool,
     /// Whether IPv4 and IPv6 prefixes have path identifiers.
     pub(crate) add_path: [bool; 2],
-    /// Whether multi-protocol attributes have only their next hop (RFC 6396, section 4.3.4).
-    pub(crate) abbreviated: bool,
+    /// Whether the attributes are those of a dump. Their prefix is in the record, so that
+    /// `MP_REACH_NLRI` counts for its next hop only, which is all that it should have (RFC 6396,
+    /// section 4.3.4). Quagga and others write it whole.
+    pub(crate) of_dump: bool,
 }
 
 impl Encoding {
@@ -57,18 +76,24 @@ impl Encoding {
 #[derive(Debug, Default)]
 pub(crate) struct Decoded {
     pub(crate) attributes: Attributes,
+    /// The prefixes of `MP_REACH_NLRI`, and their next hop: `NEXT_HOP` is that of other prefixes
+    /// (RFC 4760, section 3).
     pub(crate) announced: Vec<(IpNet, u32)>,
+    pub(crate) reach_hop: Option<IpAddr>,
     pub(crate) withdrawn: Vec<(IpNet, u32)>,
     /// The objects of BGP-LS that are reported, and those that are withdrawn.
     pub(crate) reported: Vec<Object>,
     pub(crate) unreported: Vec<Object>,
     /// What is said about the reported ones.
     pub(crate) said: Said,
+    /// Address families and subsequent ones with routes that are not read.
+    pub(crate) other_families: Vec<(u16, u8)>,
     /// The first attribute that is not as it should be. Its routes count as withdrawn (RFC 7606,
     /// section 2).
     pub(crate) error: Option<Malformed>,
 }
 
+const ORIGIN: u8 = 1;
 const AS_PATH: u8 = 2;
 const NEXT_HOP: u8 = 3;
 const MED: u8 = 4;
@@ -109,7 +134,7 @@ pub(crate) fn decode(mut octets: Octets<'_>, encoding: Encoding) -> Result<Decod
             MP_REACH => reach(value, encoding, &mut decoded)?,
             MP_UNREACH => unreach(value, encoding, &mut decoded)?,
             LINK_STATE => decoded.said = link_state::said(value).unwrap_or_default(),
-            AS4_PATH => long_path = path(value, false).ok(),
+            AS4_PATH => long_path = Path::read(value, false).ok(),
             _ => {
                 if let Err(error) = attribute(kind, value, encoding, &mut decoded.attributes) {
                     decoded.error.get_or_insert(error);
@@ -117,19 +142,19 @@ pub(crate) fn decode(mut octets: Octets<'_>, encoding: Encoding) -> Result<Decod
             }
         }
     }
-    if let (true, Some((long, aggregated))) = (encoding.short_as, long_path) {
-        merge(&mut decoded.attributes, &long, aggregated);
+    if let (true, Some(long)) = (encoding.short_as, long_path) {
+        merge(&mut decoded.attributes, &long);
     }
     Ok(decoded)
 }
 
 /// Puts the four-octet numbers into a path of two-octet ones (RFC 6793, section 4.2.3).
-fn merge(attributes: &mut Attributes, long: &[u32], aggregated: bool) {
-    if let Some(before) = attributes.path.len().checked_sub(long.len()) {
+fn merge(attributes: &mut Attributes, long: &Path) {
+    if let Some(before) = attributes.path.len().checked_sub(long.members.len()) {
         let mut path = attributes.path[..before].to_vec();
-        path.extend(long);
+        path.extend(&long.members);
         attributes.path = path.into();
-        attributes.aggregated = aggregated;
+        attributes.aggregated = long.aggregated;
     }
 }
 
@@ -141,10 +166,16 @@ fn attribute(
 ) -> Result<(), Malformed> {
     let wrong = |_| Malformed::Attribute(kind);
     match kind {
+        ORIGIN => match value.u8().map_err(wrong)? {
+            code @ 0..=2 => attributes.origin_code = code,
+            _ => return Err(Malformed::Attribute(kind)),
+        },
         AS_PATH => {
-            let (path, aggregated) = path(value, encoding.short_as)?;
-            attributes.path = path.into();
-            attributes.aggregated = aggregated;
+            let path = Path::read(value, encoding.short_as)?;
+            attributes.path = path.members.into();
+            attributes.aggregated = path.aggregated;
+            attributes.begins_with_set = path.begins_with_set;
+            attributes.surplus = path.surplus;
             return Ok(());
         }
         NEXT_HOP => attributes.next_hop = Some(value.v4().map_err(wrong)?.into()),
@@ -170,24 +201,38 @@ fn attribute(
     if value.is_empty() { Ok(()) } else { Err(Malformed::Attribute(kind)) }
 }
 
-/// Reads an AS path: its members, and whether it ends with a set.
-fn path(mut value: Octets<'_>, short: bool) -> Result<(Vec<u32>, bool), Malformed> {
-    let wrong = |_| Malformed::Attribute(AS_PATH);
-    let (mut path, mut aggregated) = (Vec::new(), false);
-    while !value.is_empty() {
-        let kind = value.u8().map_err(wrong)?;
-        let count = value.u8().map_err(wrong)?;
-        for _ in 0..count {
-            let number = if short { value.u16().map(u32::from) } else { value.u32() };
-            let number = number.map_err(wrong)?;
-            // Segments of a confederation (RFC 5065) are not part of the path outside of it.
-            if matches!(kind, AS_SET | AS_SEQUENCE) {
-                path.push(number);
-                aggregated = kind == AS_SET;
+/// An AS path without the segments of a confederation (RFC 5065), which are not part of it outside.
+#[derive(Debug, Default)]
+struct Path {
+    members: Vec<u32>,
+    aggregated: bool,
+    begins_with_set: bool,
+    surplus: u32,
+}
+
+impl Path {
+    fn read(mut value: Octets<'_>, short: bool) -> Result<Self, Malformed> {
+        let wrong = |_| Malformed::Attribute(AS_PATH);
+        let mut path = Self::default();
+        while !value.is_empty() {
+            let kind = value.u8().map_err(wrong)?;
+            let count = value.u8().map_err(wrong)?;
+            let is_first = path.members.is_empty();
+            for _ in 0..count {
+                let number = if short { value.u16().map(u32::from) } else { value.u32() };
+                let number = number.map_err(wrong)?;
+                if matches!(kind, AS_SET | AS_SEQUENCE) {
+                    path.members.push(number);
+                    path.aggregated = kind == AS_SET;
+                }
+            }
+            if kind == AS_SET && count > 0 {
+                path.surplus += u32::from(count) - 1;
+                path.begins_with_set |= is_first;
             }
         }
+        Ok(path)
     }
-    Ok((path, aggregated))
 }
 
 fn next_hop(octets: &mut Octets<'_>) -> Result<Option<IpAddr>, Malformed> {
@@ -202,18 +247,28 @@ fn next_hop(octets: &mut Octets<'_>) -> Result<Option<IpAddr>, Malformed> {
 }
 
 fn reach(mut value: Octets<'_>, encoding: Encoding, into: &mut Decoded) -> Result<(), Malformed> {
-    if encoding.abbreviated {
-        into.attributes.next_hop = next_hop(&mut value)?;
+    // A whole attribute begins with the number of the address family, whose first octet is never
+    // the length of what follows it.
+    let is_abbreviated =
+        matches!(value.0, [length, rest @ ..] if rest.len() == usize::from(*length));
+    if encoding.of_dump && is_abbreviated {
+        into.reach_hop = next_hop(&mut value)?;
         return Ok(());
     }
     let (afi, safi) = (value.u16()?, value.u8()?);
     let hop = next_hop(&mut value)?;
+    if encoding.of_dump {
+        into.reach_hop = hop;
+        return Ok(());
+    }
     value.u8()?;
     if let Some(family) = Family::of(afi, safi) {
-        into.attributes.next_hop = hop;
+        into.reach_hop = hop;
         into.announced = prefixes(value, family, encoding.identifiers(family))?;
     } else if (afi, safi) == (link_state::AFI, link_state::SAFI) {
         into.reported = link_state::objects(value)?;
+    } else {
+        into.other_families.push((afi, safi));
     }
     Ok(())
 }
@@ -224,6 +279,8 @@ fn unreach(mut value: Octets<'_>, encoding: Encoding, into: &mut Decoded) -> Res
         into.withdrawn = prefixes(value, family, encoding.identifiers(family))?;
     } else if (afi, safi) == (link_state::AFI, link_state::SAFI) {
         into.unreported = link_state::objects(value)?;
+    } else if !value.is_empty() {
+        into.other_families.push((afi, safi));
     }
     Ok(())
 }

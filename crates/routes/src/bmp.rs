@@ -5,13 +5,25 @@
 //! [stuck](Session::is_stuck). [`Session::cut`] keeps the routes, so that a router that connects
 //! again takes them over one by one. [`Session::expire`] withdraws what it has not taken over, and
 //! [`Session::close`] everything.
+//!
+//! What makes peers and routes the same:
+//!
+//! | what | the same if |
+//! |---|---|
+//! | peers | type, distinguisher and address are (RFC 7854, section 4.2) |
+//! | routes of a peer | prefix and path identifier are (RFC 7911, section 3) |
+//! | routes before and after the router's policy | peer, prefix and path identifier are: once a router sends those after its policy, they replace those before it (RFC 7854, section 5) |
+//! | routes of VRFs and other instances | never: they are of another table, and are left out (RFC 7854, section 4.2; RFC 9069, section 4.1) |
+//! | routes that the router sends (RFC 8671) | never: they are left out |
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::time::Duration;
 
+use ipnet::IpNet;
+
 use crate::Malformed;
-use crate::attributes::{Encoding, decode};
+use crate::attributes::{Attributes, Encoding, decode};
 use crate::link_state;
 use crate::nlri::{Family, prefixes};
 use crate::octets::Octets;
@@ -58,11 +70,19 @@ pub struct Counts {
     /// The messages about routes that the router sends to its peers (RFC 8671), which are no
     /// routes of the network.
     pub outgoing: u64,
+    /// The messages about peers and routes of VRFs and other instances of the router, which are no
+    /// routes of the network.
+    pub instances: u64,
+    /// The messages about routes before the router's policy of peers of which it sends those after
+    /// its policy, too.
+    pub superseded: u64,
+    /// The messages with routes of families that are not read, such as those of VPNs.
+    pub families: u64,
 }
 
 /// What makes a peer one of its own: type, distinguisher, address, and whether routes are those
 /// after the router's policy.
-type Key = (u8, [u8; 8], Ipv6Addr, bool);
+type Key = (u8, [u8; 8], IpAddr, bool);
 
 #[derive(Clone, Copy, Debug)]
 struct Up {
@@ -72,11 +92,17 @@ struct Up {
     begun: [bool; 3],
     /// Whether the end of each family's first routes came (End-of-RIB, RFC 4724, section 2).
     ended: [bool; 3],
+    /// Whether the routes are those before the router's policy, of a peer whose routes after it
+    /// come, too.
+    is_superseded: bool,
 }
 
 impl Up {
     /// Whether the first routes of the peer have all come.
     fn is_loaded(&self) -> bool {
+        if self.is_superseded {
+            return true;
+        }
         let mut families = self.begun.iter().zip(self.ended);
         self.ended.contains(&true) && families.all(|(begun, ended)| !begun || ended)
     }
@@ -181,7 +207,7 @@ impl Session {
         if let Some(old) = self.stale.get(&key) {
             table.replace_peer(*old, id);
         }
-        let up = Up { id, add_path, begun: [false; 3], ended: [false; 3] };
+        let up = Up { id, add_path, begun: [false; 3], ended: [false; 3], is_superseded: false };
         self.peers.insert(key, up);
         Some(up)
     }
@@ -219,7 +245,10 @@ impl Session {
         match message[HEADER - 1] {
             0 => self.monitoring(octets, table)?,
             2 => {
-                let (header, _) = PeerHeader::read(&mut octets)?;
+                let (header, peer) = PeerHeader::read(&mut octets)?;
+                if !self.is_of_network(peer) {
+                    return Ok(true);
+                }
                 // Routes before and after policy are in one BGP session, which has ended.
                 for policy in [false, true] {
                     let key = (header.0, header.1, header.2, policy);
@@ -242,8 +271,7 @@ impl Session {
     /// Handles the start of a peer, whose two OPEN messages tell whether it uses path identifiers.
     fn up(&mut self, mut octets: Octets<'_>, table: &mut Table) -> Result<(), Malformed> {
         let (key, peer) = PeerHeader::read(&mut octets)?;
-        if peer.outgoing {
-            self.counts.outgoing += 1;
+        if !self.is_of_network(peer) {
             return Ok(());
         }
         octets.take(20)?;
@@ -264,28 +292,56 @@ impl Session {
         Ok(())
     }
 
-    /// Returns the peer of a message. Routes after policy are kept apart from those before it.
+    /// Whether a message is about routes of the network; if not, it is counted.
+    fn is_of_network(&mut self, peer: PeerHeader) -> bool {
+        let count = match peer {
+            PeerHeader { is_outgoing: true, .. } => &mut self.counts.outgoing,
+            PeerHeader { instance: Instance::Other, .. } => &mut self.counts.instances,
+            PeerHeader { instance: Instance::Unknown, .. } => &mut self.counts.unknown,
+            PeerHeader { instance: Instance::Global, .. } => return true,
+        };
+        *count += 1;
+        false
+    }
+
+    /// Returns the peer of a message. Routes after the router's policy replace those before it.
     fn peer(&mut self, key: Key, peer: PeerHeader, table: &mut Table) -> Option<Up> {
         if let Some(up) = self.peers.get(&key) {
             return Some(*up);
         }
-        let before = *self.peers.get(&(key.0, key.1, key.2, false))?;
-        self.add(key, peer, before.add_path, table)
+        let before_key = (key.0, key.1, key.2, false);
+        let before = *self.peers.get(&before_key)?;
+        let up = self.add(key, peer, before.add_path, table)?;
+        if let Some(old) = self.stale.remove(&before_key) {
+            table.remove_peer(old);
+        }
+        // The peer itself stays, since it is what the router has announced.
+        table.remove_peer(before.id);
+        match table.add_peer(&self.router, peer.address, peer.asn) {
+            Ok(id) => {
+                self.peers.insert(before_key, Up { id, is_superseded: true, ..before });
+            }
+            Err(_) => drop(self.peers.remove(&before_key)),
+        }
+        Some(up)
     }
 
     fn monitoring(&mut self, mut octets: Octets<'_>, table: &mut Table) -> Result<(), Malformed> {
         let (key, header) = PeerHeader::read(&mut octets)?;
-        if header.outgoing {
-            self.counts.outgoing += 1;
+        if !self.is_of_network(header) {
             return Ok(());
         }
         let Some(up) = self.peer(key, header, table) else {
             self.counts.unknown += 1;
             return Ok(());
         };
+        if up.is_superseded {
+            self.counts.superseded += 1;
+            return Ok(());
+        }
         let mut update = bgp(&mut octets, 2)?;
         let encoding =
-            Encoding { short_as: header.short_as, add_path: up.add_path, abbreviated: false };
+            Encoding { short_as: header.short_as, add_path: up.add_path, of_dump: false };
         let length = update.u16()?;
         let gone = update.part(usize::from(length))?;
         let mut withdrawn = prefixes(gone, Family::V4, up.add_path[0])?;
@@ -296,11 +352,13 @@ impl Session {
             false => None,
         };
         let decoded = decode(attributes, encoding)?;
-        let mut announced = prefixes(update, Family::V4, up.add_path[0])?;
-        announced.extend(decoded.announced);
+        let announced = prefixes(update, Family::V4, up.add_path[0])?;
+        let reached = decoded.announced;
         withdrawn.extend(decoded.withdrawn);
+        self.counts.families += u64::from(!decoded.other_families.is_empty());
         if let Some(error) = decoded.error {
             withdrawn.extend(announced);
+            withdrawn.extend(reached);
             for object in decoded.unreported.iter().chain(&decoded.reported) {
                 table.unreport(up.id, object);
             }
@@ -310,7 +368,7 @@ impl Session {
             return Err(error);
         }
         if let Some(up) = self.peers.get_mut(&key) {
-            for (net, _) in &announced {
+            for (net, _) in announced.iter().chain(&reached) {
                 up.begun[usize::from(net.addr().is_ipv6())] = true;
             }
             up.begun[LINK_STATE] |= !decoded.reported.is_empty();
@@ -329,15 +387,30 @@ impl Session {
         for (net, id) in withdrawn {
             self.counts.withdrawn += u64::from(table.withdraw(up.id, net, id));
         }
+        if !reached.is_empty() {
+            let next_hop = decoded.reach_hop;
+            let attributes = Attributes { next_hop, ..decoded.attributes.clone() };
+            self.announce(up.id, reached, attributes, table);
+        }
         if !announced.is_empty() {
-            let attributes = table.share(decoded.attributes);
-            for (net, id) in announced {
-                table.announce(up.id, net, id, &attributes);
-                self.counts.announced += 1;
-            }
-            table.release(attributes);
+            self.announce(up.id, announced, decoded.attributes, table);
         }
         Ok(())
+    }
+
+    fn announce(
+        &mut self,
+        peer: PeerId,
+        prefixes: Vec<(IpNet, u32)>,
+        attributes: Attributes,
+        table: &mut Table,
+    ) {
+        let attributes = table.share(attributes);
+        for (net, id) in prefixes {
+            table.announce(peer, net, id, &attributes);
+            self.counts.announced += 1;
+        }
+        table.release(attributes);
     }
 }
 
@@ -377,13 +450,25 @@ fn split(octets: &[u8]) -> Result<Option<Split<'_>>, BmpError> {
     Ok(octets.split_at_checked(length as usize))
 }
 
+/// The table that a peer's routes belong to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Instance {
+    /// The network's own.
+    Global,
+    /// That of a VRF, or of another instance of the router.
+    Other,
+    /// That of a type of peer that does not exist.
+    Unknown,
+}
+
 /// The header of messages about one peer (RFC 7854, section 4.2).
 #[derive(Clone, Copy, Debug)]
 struct PeerHeader {
     address: IpAddr,
     asn: u32,
     short_as: bool,
-    outgoing: bool,
+    is_outgoing: bool,
+    instance: Instance,
 }
 
 impl PeerHeader {
@@ -395,16 +480,24 @@ impl PeerHeader {
         let asn = octets.u32()?;
         octets.take(12)?;
         let [.., a, b, c, d] = raw.octets();
-        let address = if flags & 0x80 != 0 { raw.into() } else { IpAddr::from([a, b, c, d]) };
-        // The flags of a router's own table (type 3, RFC 9069) have another meaning.
-        let own = kind == 3;
+        // The flags of a router's own table (type 3, RFC 9069) have another meaning, and its
+        // address is empty.
+        let is_own = kind == 3;
+        let is_v6 = !is_own && flags & 0x80 != 0;
+        let address = if is_v6 { raw.into() } else { IpAddr::from([a, b, c, d]) };
         let header = Self {
             address,
             asn,
-            short_as: !own && flags & 0x20 != 0,
-            outgoing: !own && flags & 0x10 != 0,
+            short_as: !is_own && flags & 0x20 != 0,
+            is_outgoing: !is_own && flags & 0x10 != 0,
+            instance: match kind {
+                0 => Instance::Global,
+                3 if distinguisher == [0; 8] => Instance::Global,
+                1..=3 => Instance::Other,
+                _ => Instance::Unknown,
+            },
         };
-        Ok(((kind, distinguisher, raw, !own && flags & 0x40 != 0), header))
+        Ok(((kind, distinguisher, address, !is_own && flags & 0x40 != 0), header))
     }
 }
 

@@ -48,6 +48,16 @@ pub(crate) fn prefix(octets: &mut Octets<'_>, family: Family) -> Result<IpNet, M
     }
 }
 
+/// Reads a prefix whose address is whole, and precedes the length in bits.
+pub(crate) fn whole_prefix(octets: &mut Octets<'_>, family: Family) -> Result<IpNet, Malformed> {
+    let address = match family {
+        Family::V4 => octets.v4()?.into(),
+        Family::V6 => octets.v6()?.into(),
+    };
+    let bits = octets.u8()?;
+    IpNet::new(address, bits).map(|net| net.trunc()).map_err(|_| Malformed::PrefixLength)
+}
+
 /// Reads all prefixes, each with its path identifier, which is 0 where the session has none.
 pub(crate) fn prefixes(
     mut octets: Octets<'_>,

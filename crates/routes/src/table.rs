@@ -56,19 +56,30 @@ pub struct Route {
     pub attributes: Arc<Attributes>,
 }
 
-/// Returns the best of a prefix's routes: that of the highest local preference, which is 100 by
-/// default, and of those the one with the shortest AS path.
+/// Returns the best of a prefix's routes, by the steps of RFC 4271, section 9.1.2, that do not
+/// depend on the router that decides: the highest local preference, which is 100 by default; the
+/// shortest AS path; the lowest origin code; and the lowest discriminator, which is 0 by default,
+/// of the routes from the same neighbouring AS.
 ///
-/// Of equally good routes the one of the first peer is taken. BGP would go on to compare
-/// discriminators and distances inside the network (RFC 4271, section 9.1.2.2), which depend on the
-/// router that decides.
+/// Of equally good routes the one of the first peer is taken. BGP would go on to compare the kinds
+/// of sessions, distances inside the network and identifiers of routers.
 pub fn best(routes: &[Route]) -> Option<&Route> {
-    let rank = |route: &&Route| {
-        let preference = route.attributes.local_preference.unwrap_or(100);
-        let length = route.attributes.path.len();
-        (std::cmp::Reverse(preference), length, route.peer, route.path_id)
+    let [_, _, ..] = routes else { return routes.first() };
+    let rank = |route: &Route| {
+        let attributes = &route.attributes;
+        let preference = attributes.local_preference.unwrap_or(100);
+        (std::cmp::Reverse(preference), attributes.path_length(), attributes.origin_code)
     };
-    routes.iter().min_by_key(rank)
+    let least = routes.iter().map(rank).min()?;
+    let equal = || routes.iter().filter(|route| rank(route) == least);
+    let med = |route: &Route| route.attributes.med.unwrap_or(0);
+    // A route is out if another one from the same AS has a lower discriminator.
+    let is_in = |route: &&Route| {
+        let neighbour = route.attributes.neighbour();
+        let mut same = equal().filter(|other| other.attributes.neighbour() == neighbour);
+        same.all(|other| med(route) <= med(other))
+    };
+    equal().filter(is_in).min_by_key(|route| (route.peer, route.path_id))
 }
 
 /// Why the table takes no more.
@@ -337,3 +348,6 @@ impl Table {
         self.iter().filter(move |(_, routes)| by(routes)).map(|(net, _)| net)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -111,18 +111,98 @@ fn path_identifiers_need_both_ends() {
 }
 
 #[test]
-fn routes_before_and_after_policy_are_kept_apart_and_outgoing_ones_left_out() {
+fn routes_after_policy_replace_those_before_and_outgoing_ones_are_left_out() {
     let mut table = Table::new(Limits::default());
     let mut session = Session::new("r1", NOW);
     let octets = [
         up(1, None, None),
-        update(0, 1, &[], &ATTRIBUTES, &[8, 10]),
-        update(0x40, 1, &[], &ATTRIBUTES, &[8, 10]),
+        update(0, 1, &[], &ATTRIBUTES, &[8, 10, 8, 11]),
         update(0x10, 1, &[], &ATTRIBUTES, &[8, 12]),
     ];
     session.receive(NOW, &octets.concat(), &mut table).unwrap();
+    assert_eq!(prefixes_of(&table), ["10.0.0.0/8 1", "11.0.0.0/8 1"]);
+    // The policy has refused 11/8.
+    let octets = [
+        update(0x40, 1, &[], &ATTRIBUTES, &[8, 10]),
+        update(0, 1, &[], &ATTRIBUTES, &[8, 11]),
+        update(0x40, 1, &[], &[], &[]),
+    ];
+    session.receive(NOW, &octets.concat(), &mut table).unwrap();
+    assert_eq!(prefixes_of(&table), ["10.0.0.0/8 1"]);
+    assert_eq!((session.counts().outgoing, session.counts().superseded), (1, 1));
+    assert!(session.is_loaded(), "the routes after policy have ended");
+    // The same in the next connection.
+    session.cut(&mut table);
+    let again = [up(1, None, None), update(0x40, 1, &[], &ATTRIBUTES, &[8, 10])];
+    session.receive(NOW, &again.concat(), &mut table).unwrap();
+    session.expire(&mut table);
+    assert_eq!(prefixes_of(&table), ["10.0.0.0/8 1"]);
+    session.receive(NOW, &message(2, &[peer(0, 1), vec![1]].concat()), &mut table).unwrap();
+    assert_eq!((table.routes(), table.peers().count()), (0, 0));
+}
+
+/// The same message about a peer of this type and distinguisher.
+fn of_instance(mut octets: Vec<u8>, kind: u8, distinguisher: u8) -> Vec<u8> {
+    octets[HEADER] = kind;
+    octets[HEADER + 2 + 7] = distinguisher;
+    octets
+}
+
+#[test]
+fn routes_of_vrfs_are_no_routes_of_the_network() {
+    let mut table = Table::new(Limits::default());
+    let mut session = Session::new("r1", NOW);
+    // A local preference of 900, and another next hop.
+    let better = [&ATTRIBUTES[..23], &[7, 0x40, 5, 4, 0, 0, 3, 132]].concat();
+    let mut octets = vec![up(1, None, None), update(0, 1, &[], &ATTRIBUTES, &[8, 10])];
+    for (kind, distinguisher) in [(1, 7), (2, 7), (3, 7), (4, 0)] {
+        octets.push(of_instance(up(1, None, None), kind, distinguisher));
+        octets.push(of_instance(update(0, 1, &[], &better, &[8, 10]), kind, distinguisher));
+        let down = message(2, &[peer(0, 1), vec![1]].concat());
+        octets.push(of_instance(down, kind, distinguisher));
+    }
+    session.receive(NOW, &octets.concat(), &mut table).unwrap();
+    assert_eq!(prefixes_of(&table), ["10.0.0.0/8 1"]);
+    let hop = table.exactly("10.0.0.0/8".parse().unwrap())[0].attributes.next_hop;
+    assert_eq!(hop, Some("192.0.2.1".parse().unwrap()));
+    assert_eq!((session.counts().instances, session.counts().unknown), (9, 3));
+    assert_eq!(session.peers(), 1);
+    // The router's own table is of the network.
+    let own = [up(1, None, None), update(0, 1, &[], &better, &[8, 10])];
+    let own = own.map(|octets| of_instance(octets, 3, 0)).concat();
+    session.receive(NOW, &own, &mut table).unwrap();
     assert_eq!(prefixes_of(&table), ["10.0.0.0/8 2"]);
-    assert_eq!(session.counts().outgoing, 1);
+}
+
+#[test]
+fn peers_of_both_families_with_the_same_octets_are_two() {
+    let mut table = Table::new(Limits::default());
+    let mut session = Session::new("r1", NOW);
+    let of_v6 = |mut octets: Vec<u8>| {
+        octets[HEADER + 1] |= 0x80;
+        octets
+    };
+    let octets = [up(1, None, None), update(0, 1, &[], &ATTRIBUTES, &[8, 10])];
+    let both = [octets.concat(), octets.map(of_v6).concat()].concat();
+    session.receive(NOW, &both, &mut table).unwrap();
+    assert_eq!(prefixes_of(&table), ["10.0.0.0/8 2"]);
+}
+
+/// An UPDATE may have IPv4 prefixes by NEXT_HOP and others by MP_REACH_NLRI.
+#[test]
+fn each_prefix_of_a_message_has_its_own_next_hop() {
+    let mut table = Table::new(Limits::default());
+    let mut session = Session::new("r1", NOW);
+    let reach = [0x80, 14, 23, 0, 2, 1, 16, 0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9];
+    let attributes = [&ATTRIBUTES[..], &reach, &[0, 8, 0x20]].concat();
+    let vpn = [0x80, 14, 5, 0, 1, 128, 0, 0];
+    let octets =
+        [up(1, None, None), update(0, 1, &[], &attributes, &[8, 10]), update(0, 1, &[], &vpn, &[])];
+    session.receive(NOW, &octets.concat(), &mut table).unwrap();
+    let hop = |prefix: &str| table.exactly(prefix.parse().unwrap())[0].attributes.next_hop;
+    assert_eq!(hop("10.0.0.0/8"), Some("192.0.2.1".parse().unwrap()));
+    assert_eq!(hop("2000::/8"), Some("2001:db8::9".parse().unwrap()));
+    assert_eq!((session.counts().families, session.counts().malformed), (1, 0));
 }
 
 #[test]
@@ -318,7 +398,7 @@ proptest! {
         let hops: std::collections::BTreeSet<u8> = model.values().map(|route| route.0).collect();
         prop_assert_eq!(table.distinct(), hops.len());
         for ((last, net), (hop, _)) in model {
-            let prefix: ipnet::IpNet = format!("{net}.0.0.0/{}", 8 + net % 3).parse().unwrap();
+            let prefix: IpNet = format!("{net}.0.0.0/{}", 8 + net % 3).parse().unwrap();
             let of = |r: &&crate::table::Route| {
                 table.peer(r.peer).unwrap().address == IpAddr::from([192, 0, 2, last])
             };
