@@ -6,8 +6,8 @@ CARGO ?= cargo
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 # Cargo itself does not run as root: it starts each test program through this runner. Root's kernels
 # are in root's own home directory, hence -H.
-HOST := $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p' | tr 'a-z-' 'A-Z_')
-AS_ROOT := CARGO_TARGET_$(HOST)_RUNNER='$(if $(SUDO),sudo -E -H )$(CURDIR)/scripts/private-tmp'
+HOST = $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p' | tr 'a-z-' 'A-Z_')
+AS_ROOT = CARGO_TARGET_$(HOST)_RUNNER='$(if $(SUDO),sudo -E -H )$(CURDIR)/scripts/private-tmp'
 BINARY := target/release/forebay
 DEMO_FLAGS ?=
 
@@ -82,7 +82,7 @@ test-all:
 	@scripts/test all
 
 test-core test-boxes test-lab test-plan:
-	@scripts/setup $(if $(filter test-plan,$@),build,demo)
+	@scripts/setup test
 	@scripts/test $(@:test-%=%)
 
 lint:
@@ -109,7 +109,7 @@ test-python:
 
 # Builds two kernels the first time. It needs no root.
 test-kernel:
-	@scripts/setup uml
+	@scripts/setup test uml
 	FOREBAY_TEST_KERNEL=1 scripts/run-tests measured -- -p forebay-guest
 
 # Not part of `test`, since it takes minutes and installs BGP daemons.
