@@ -3,16 +3,21 @@
 //!
 //! The file formats are draft-ietf-opsawg-pcap and draft-ietf-opsawg-pcapng. The `pcap-parser`
 //! crate reads headers and blocks; this crate finds IP and UDP in the packets and converts times.
-//! [`Capture::next_ip`] has every IP packet, [`Capture::next_datagram`] only UDP.
+//! [`Capture::next_ip`] has every IP packet, [`Capture::next_datagram`] only UDP. Packets of which
+//! they return nothing are counted in [`Capture::left_out`].
+//!
+//! Tunnels are entered: IP in IP, GRE, ERSPAN, VXLAN, Geneve and GTP-U ([`encapsulation`]).
 
 #![forbid(unsafe_code)]
 
 pub mod encapsulation;
 
+use std::fmt;
 use std::net::IpAddr;
 
+use forebay_input::Kind;
 use forebay_units::Nanos;
-use forebay_wire::{Headers, ParseError};
+use forebay_wire::{Headers, MAX_TRANSPORT_OFFSET};
 use pcap_parser::nom::{self, Needed};
 use pcap_parser::{
     Block, InterfaceDescriptionBlock, OptionCode, PcapError, parse_block_be, parse_block_le,
@@ -46,14 +51,35 @@ pub struct IpPacket<'a> {
     pub octets: &'a [u8],
 }
 
+/// The packets of a capture that are left out, by the reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Fragments of datagrams.
+    pub fragments: u64,
+    /// Packets without IP, or with headers that are not understood.
+    pub not_ip: u64,
+    /// Packets of which the capture has only a part, and not all of their headers.
+    pub short: u64,
+}
+
 /// An error in a capture, and the place of it.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("at octet {at}: {what}")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CaptureError {
     /// The offset in the file of the header, packet or block with the error.
     pub at: usize,
     /// What is wrong, and what to do about it.
     pub what: String,
+}
+
+impl std::error::Error for CaptureError {}
+
+impl fmt::Display for CaptureError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.at {
+            0 => f.write_str(&self.what),
+            at => write!(f, "at octet {at}: {}", self.what),
+        }
+    }
 }
 
 /// The header in front of the IP packet.
@@ -63,23 +89,53 @@ enum Link {
     Ethernet,
     /// A header of this many octets that is skipped.
     Skipped(usize),
+    /// A header with an EtherType at `at`, behind which the packet begins at `skip`. They are not
+    /// next to each other in the second version of Linux' own header.
+    Cooked {
+        /// The offset of the EtherType.
+        at: usize,
+        /// The length of the header.
+        skip: usize,
+    },
+    /// PPP behind this many octets.
+    Ppp(usize),
+    /// PPP, or Cisco's HDLC with an EtherType.
+    Hdlc,
+    /// Messages of netfilter, of which one has the packet.
+    Nflog,
 }
 
 impl Link {
     /// Returns the link of a number in the registry of link types (draft-ietf-opsawg-pcaplinktype).
     fn of(number: u16, at: usize) -> Result<Self, CaptureError> {
-        match number {
-            1 => Ok(Self::Ethernet),
-            12 | 101 | 228 | 229 => Ok(Self::Skipped(0)),
-            113 => Ok(Self::Skipped(16)),
-            276 => Ok(Self::Skipped(20)),
-            other => fail(
-                at,
-                format!(
-                    "link type {other} is not supported: capture on Ethernet, or with `tcpdump -i any`"
-                ),
+        let what = match number {
+            1 => return Ok(Self::Ethernet),
+            // BSD's loopback: the number of a protocol, in the byte order of some machine.
+            0 | 108 => return Ok(Self::Skipped(4)),
+            12 | 14 | 101 | 228 | 229 => return Ok(Self::Skipped(0)),
+            9 => return Ok(Self::Ppp(0)),
+            50 | 104 => return Ok(Self::Hdlc),
+            // PPPoE, and PPP behind a direction.
+            51 => return Ok(Self::Ppp(6)),
+            166 | 204 => return Ok(Self::Ppp(1)),
+            113 => return Ok(Self::Cooked { at: 14, skip: 16 }),
+            239 => return Ok(Self::Nflog),
+            276 => return Ok(Self::Cooked { at: 0, skip: 20 }),
+            105 | 119 | 127 | 163 => "Wi-Fi in monitor mode",
+            187 | 201 | 251 | 254..=256 => "Bluetooth",
+            186 | 189 | 220 | 249 | 266 => "USB",
+            197 => "ERF",
+            227 => "CAN",
+            253 => "netlink",
+            195 | 215 | 230 | 283 => "IEEE 802.15.4",
+            _ => "not supported",
+        };
+        fail(
+            at,
+            format!(
+                "the link type {number} is {what}: capture on Ethernet, or with `tcpdump -i any`"
             ),
-        }
+        )
     }
 }
 
@@ -162,8 +218,8 @@ pub struct Capture<'a> {
     /// The offset of the next packet or block.
     at: usize,
     format: Format,
-    /// The fragments of datagrams so far; they are left out.
-    pub fragments: u64,
+    /// The packets that were left out so far.
+    pub left_out: LeftOut,
     /// The offset of a packet at the end of the file that is incomplete, once it was met. It is
     /// left out: the program that captured was stopped while it wrote, or the disk was full.
     pub cut: Option<usize>,
@@ -205,7 +261,7 @@ impl<'a> Capture<'a> {
     /// If the file is not a capture, or its header is incomplete or of an unsupported link type.
     pub fn new(file: &'a [u8]) -> Result<Self, CaptureError> {
         if !is_capture(file) {
-            return fail(0, "is not a capture");
+            return fail(0, not_a_capture(file));
         }
         let (at, format) = if file.starts_with(&SECTION) {
             if parse_sectionheaderblock(file).is_err() {
@@ -219,7 +275,7 @@ impl<'a> Capture<'a> {
             let nanos_in_unit = if header.is_nanosecond_precision() { 1 } else { 1000 };
             (24, Format::Pcap { big: header.is_bigendian(), nanos_in_unit, link })
         };
-        Ok(Self { file, at, format, fragments: 0, cut: None })
+        Ok(Self { file, at, format, left_out: LeftOut::default(), cut: None })
     }
 
     /// Returns the next UDP datagram, and `None` at the end of the file.
@@ -245,7 +301,7 @@ impl<'a> Capture<'a> {
             let Some(packet) = self.next_packet()? else { continue };
             let Some(Innermost { start, headers }) = self.innermost(&packet) else { continue };
             if !headers.has_transport() {
-                self.fragments += 1;
+                self.left_out.fragments += 1;
                 continue;
             }
             let at = Nanos(u64::try_from(packet.at.max(0)).unwrap_or(u64::MAX));
@@ -365,14 +421,14 @@ impl<'a> Capture<'a> {
         }
     }
 
-    /// Returns the UDP datagram in a packet, if it has a whole one, also in tunnels of IP or GRE.
+    /// Returns the UDP datagram in a packet, if it has a whole one, also in tunnels.
     fn datagram(&mut self, packet: &Packet<'a>) -> Option<Datagram<'a>> {
         let Innermost { start, headers } = self.innermost(packet)?;
         if headers.protocol != UDP {
             return None;
         }
         if is_fragment(&headers) {
-            self.fragments += 1;
+            self.left_out.fragments += 1;
             return None;
         }
         let ip = packet.octets.get(start..)?;
@@ -386,29 +442,99 @@ impl<'a> Capture<'a> {
         Some(Datagram { from: headers.source, at, place, octets })
     }
 
-    /// Finds the innermost IP packet. Tunnels in fragments are counted and not entered.
+    /// Finds the innermost IP packet, or counts the packet as left out.
     fn innermost(&mut self, packet: &Packet<'a>) -> Option<Innermost> {
-        let mut start = match packet.link {
-            Link::Ethernet => encapsulation::in_ethernet(packet.octets)?,
-            Link::Skipped(length) => length,
-        };
-        for _ in 0..MOST_TUNNELS {
-            let ip = packet.octets.get(start..)?;
-            let headers = parse(ip, (packet.length as usize).saturating_sub(start))?;
-            let inside = usize::from(headers.transport_offset);
-            if !matches!(headers.protocol, GRE | IPV4 | IPV6) {
-                return Some(Innermost { start, headers });
+        match find(packet) {
+            Found::Ip(innermost) => return Some(innermost),
+            Found::Fragment => self.left_out.fragments += 1,
+            Found::Nothing if packet.octets.len() < packet.length as usize => {
+                self.left_out.short += 1;
             }
-            if is_fragment(&headers) {
-                self.fragments += 1;
-                return None;
-            }
-            start += match headers.protocol {
-                GRE => inside + encapsulation::in_gre(ip.get(inside..)?)?,
-                _ => inside,
-            };
+            Found::Nothing => self.left_out.not_ip += 1,
         }
         None
+    }
+}
+
+/// What was found behind the headers of links and tunnels.
+enum Found {
+    Ip(Innermost),
+    /// A tunnel in fragments, which is not entered.
+    Fragment,
+    Nothing,
+}
+
+/// Finds the innermost IP packet.
+fn find(packet: &Packet<'_>) -> Found {
+    let Some(mut start) = in_link(packet) else { return Found::Nothing };
+    for _ in 0..MOST_TUNNELS {
+        let Some(ip) = packet.octets.get(start..) else { return Found::Nothing };
+        let Some(headers) = parse(ip, (packet.length as usize).saturating_sub(start)) else {
+            return Found::Nothing;
+        };
+        let inside = usize::from(headers.transport_offset);
+        let payload = ip.get(inside..).unwrap_or_default();
+        let next = match headers.protocol {
+            IPV4 | IPV6 => Some(Some(0)),
+            GRE => Some(encapsulation::in_gre(payload)),
+            UDP => headers.ports.filter(|_| !is_fragment(&headers)).and_then(|ports| {
+                let found = encapsulation::in_udp(ports.destination, payload.get(UDP_HEADER..)?)?;
+                Some(found.map(|at| UDP_HEADER + at))
+            }),
+            _ => None,
+        };
+        match next {
+            None => return Found::Ip(Innermost { start, headers }),
+            Some(_) if is_fragment(&headers) => return Found::Fragment,
+            Some(None) => return Found::Nothing,
+            Some(Some(at)) => start += inside + at,
+        }
+    }
+    Found::Nothing
+}
+
+/// Returns the offset of the IP packet behind the header of the link.
+fn in_link(packet: &Packet<'_>) -> Option<usize> {
+    let octets = packet.octets;
+    match packet.link {
+        Link::Ethernet => encapsulation::in_ethernet(octets),
+        Link::Skipped(length) => Some(length),
+        Link::Ppp(at) => encapsulation::in_ppp(octets, at),
+        Link::Hdlc => match octets {
+            // The addresses of Cisco's HDLC.
+            [0x0f | 0x8f, 0, ..] => encapsulation::behind_type(octets, 2),
+            _ => encapsulation::in_ppp(octets, 0),
+        },
+        Link::Cooked { at, skip } => match octets.get(at..)?.first_chunk()? {
+            // Some programs leave the type empty.
+            [0x08, 0x00] | [0x86, 0xdd] | [0, 0] => Some(skip),
+            // A tag, labels or another header follows as it would in Ethernet.
+            kind => {
+                let frame = [kind, octets.get(skip..)?].concat();
+                Some(skip + encapsulation::behind_type(&frame, 0)? - kind.len())
+            }
+        },
+        Link::Nflog => in_nflog(octets),
+    }
+}
+
+/// Returns the offset of the packet in messages of netfilter: four octets of header, and items with
+/// their length and type in the byte order of the machine that captured.
+fn in_nflog(octets: &[u8]) -> Option<usize> {
+    /// The type of the item with the packet.
+    const PAYLOAD: u16 = 9;
+    let mut at = 4;
+    loop {
+        let [a, b, c, d] = *octets.get(at..)?.first_chunk()?;
+        // Types are small numbers, so that they show the byte order.
+        let (length, kind) = match d {
+            0 => (u16::from_le_bytes([a, b]), u16::from_le_bytes([c, d])),
+            _ => (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])),
+        };
+        if kind == PAYLOAD {
+            return Some(at + 4);
+        }
+        at += usize::from(length.max(4)).next_multiple_of(4);
     }
 }
 
@@ -419,36 +545,48 @@ fn is_fragment(headers: &Headers) -> bool {
 /// Parses the headers of an IP packet that has `length` octets on the wire.
 ///
 /// A packet that is larger than the length field of its header, as before segmentation offload,
-/// has the length 0 there.
+/// has the length 0 there. IPv6 may say the length in a header of its own (RFC 2675), and Linux does
+/// no longer.
 fn parse(ip: &[u8], length: usize) -> Option<Headers> {
-    let without_length = |headers: Headers| {
-        let rest = length.saturating_sub(headers.transport_offset.into());
-        Some(Headers { transport_len: rest as u32, ..headers })
+    let field = match ip.first()? >> 4 {
+        4 => 2..4,
+        6 => 4..6,
+        _ => return None,
     };
-    match Headers::parse_ip(ip) {
-        Ok(headers) if headers.transport_len == 0 && headers.source.is_ipv6() => {
-            without_length(headers)
-        }
-        Ok(headers) => Some(headers),
-        Err(ParseError::BadLength) if ip[0] >> 4 == 4 && ip[2..4] == [0, 0] => {
-            let mut start = [0; MOST_HEADERS];
-            let known = ip.len().min(MOST_HEADERS);
-            start[..known].copy_from_slice(&ip[..known]);
-            start[2..4].copy_from_slice(&[u8::MAX; 2]);
-            without_length(Headers::parse_ip(&start[..known]).ok()?)
-        }
-        Err(_) => None,
+    let headers = Headers::parse_ip(ip);
+    if ip.get(field.clone()) != Some(&[0, 0]) {
+        return headers.ok();
+    }
+    if let Some(headers) = headers.ok().filter(|headers| headers.transport_len > 0) {
+        return Some(headers);
+    }
+    let mut start = [0; MOST_HEADERS];
+    let known = ip.len().min(MOST_HEADERS);
+    start[..known].copy_from_slice(&ip[..known]);
+    start[field].copy_from_slice(&[u8::MAX; 2]);
+    let headers = Headers::parse_ip(&start[..known]).ok()?;
+    let rest = length.saturating_sub(headers.transport_offset.into());
+    Some(Headers { transport_len: rest as u32, ..headers })
+}
+
+/// Returns what a file is that is no capture, and what to do.
+fn not_a_capture(file: &[u8]) -> String {
+    const GIVE: &str = "give a file in pcap or pcapng, as of `tcpdump -w`";
+    match Kind::of(&file[..file.len().min(512)]) {
+        Some(kind) if kind.has_advice() => kind.to_string(),
+        Some(kind) => format!("is {} and no capture: {GIVE}", kind.what()),
+        None => format!("is not a capture: {GIVE}"),
     }
 }
 
-/// The most octets of an IPv4 header with the ports behind it.
-const MOST_HEADERS: usize = 64;
+/// The most octets of IP headers with the ports behind them.
+const MOST_HEADERS: usize = MAX_TRANSPORT_OFFSET + 4;
 /// The nanoseconds of a second.
 const NANOS: i128 = 1_000_000_000;
 /// The code of the option `if_name` of pcapng.
 const IF_NAME: u16 = 2;
 /// The most IP headers of a packet in tunnels.
-const MOST_TUNNELS: usize = 4;
+const MOST_TUNNELS: usize = 8;
 /// The protocol numbers of IP in IP (RFC 2003, RFC 2473) and of GRE.
 const IPV4: u8 = 4;
 const IPV6: u8 = 41;

@@ -55,7 +55,7 @@ fn other_packets_are_skipped() {
     assert!(all(&with(54 + 9, 6)).unwrap().is_empty(), "TCP");
     let file = with(54 + 6, 0x20);
     let mut capture = Capture::new(&file).unwrap();
-    assert_eq!((capture.next_datagram(), capture.fragments), (Ok(None), 1));
+    assert_eq!((capture.next_datagram(), capture.left_out.fragments), (Ok(None), 1));
     assert!(all(&with(54 + 3, 27)).unwrap().is_empty(), "shorter than UDP's header");
 }
 
@@ -209,6 +209,48 @@ fn datagrams_behind_tags_labels_and_tunnels() {
             [&ip[..], &outer(47, 4 + 14 + 32), &[0, 0, 0x65, 0x58], &[2; 12], &ip].concat(),
         ),
         ("IP in IP", [&ip[..], &outer(4, 32)].concat()),
+        ("GRE with MPLS", [&ip[..], &outer(47, 8 + 32), &[0, 0, 0x88, 0x47, 0, 1, 1, 64]].concat()),
+        (
+            "ERSPAN I",
+            [&ip[..], &outer(47, 4 + 14 + 32), &[0, 0, 0x88, 0xbe], &[2; 12], &ip].concat(),
+        ),
+        (
+            "ERSPAN II",
+            [
+                &ip[..],
+                &outer(47, 8 + 8 + 14 + 32),
+                &[0x10, 0, 0x88, 0xbe, 0, 0, 0, 1, 0x10, 0, 0, 0, 0, 0, 0, 0],
+                &[2; 12],
+                &ip,
+            ]
+            .concat(),
+        ),
+        (
+            "ERSPAN III with eight octets more",
+            [
+                &ip[..],
+                &outer(47, 8 + 20 + 14 + 32),
+                &[0x10, 0, 0x22, 0xeb, 0, 0, 0, 1],
+                &[0x20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1],
+                &[0; 8],
+                &[2; 12],
+                &ip,
+            ]
+            .concat(),
+        ),
+        ("VXLAN", udp(4789, &[8, 0, 0, 0, 0, 0, 7, 0], true)),
+        ("VXLAN at Linux' port", udp(8472, &[8, 0, 0, 0, 0, 0, 7, 0], true)),
+        ("VXLAN-GPE with IP", udp(4790, &[0x0c, 0, 0, 1, 0, 0, 7, 0], false)),
+        ("Geneve", udp(6081, &[0, 0, 0x65, 0x58, 0, 0, 7, 0], true)),
+        ("Geneve with an option", udp(6081, &[1, 0, 8, 0, 0, 0, 7, 0, 1, 2, 3, 0], false)),
+        ("GTP-U", udp(2152, &[0x30, 255, 0, 32, 0, 0, 0, 5], false)),
+        (
+            "GTP-U with an extension",
+            udp(2152, &[0x34, 255, 0, 40, 0, 0, 0, 5, 0, 0, 0, 0x85, 1, 0, 9, 0], false),
+        ),
+        ("a backbone bridge", [&[0x88, 0xe7, 0, 0, 0, 7][..], &[2; 12], &ip].concat()),
+        ("Ethernet in MPLS", [&[0x88, 0x47, 0, 1, 1, 64, 0, 0, 0, 0][..], &[2; 12], &ip].concat()),
+        ("SNAP", vec![0, 40, 0xaa, 0xaa, 3, 0, 0, 0, 8, 0]),
     ];
     for (name, headers) in cases {
         let file = behind(&headers);
@@ -224,6 +266,142 @@ fn datagrams_behind_tags_labels_and_tunnels() {
         ("tags without an end", tag([0x81, 0]).repeat(17).to_vec()),
     ] {
         assert_eq!(all(&behind(&headers)).unwrap(), [], "{name}");
+    }
+}
+
+/// A datagram to a port with this header of a tunnel, and maybe Ethernet's behind it.
+fn udp(port: u16, header: &[u8], ethernet: bool) -> Vec<u8> {
+    let ethernet = if ethernet { [&[2; 12][..], &[8, 0]].concat() } else { Vec::new() };
+    let length = (8 + header.len() + ethernet.len() + 32) as u8;
+    let [high, low] = port.to_be_bytes();
+    let ports = [0xc0, 0, high, low, 0, length, 0, 0];
+    [&[8, 0][..], &outer(17, length), &ports, header, &ethernet].concat()
+}
+
+#[test]
+fn what_only_looks_like_a_tunnel_is_a_datagram() {
+    for header in [[0; 8], [8, 0, 0, 0, 0, 0, 7, 1]] {
+        let file = behind(&udp(4789, &header, true));
+        let found = all(&file).unwrap();
+        assert_eq!((found.len(), found[0].from.to_string()), (1, "198.51.100.1".to_owned()));
+    }
+    // A tunnel with something else than IP, such as ARP.
+    let mut file = behind(&udp(4789, &[8, 0, 0, 0, 0, 0, 7, 0], true));
+    let inner = file.len() - 36;
+    file[inner..inner + 2].copy_from_slice(&[8, 6]);
+    let mut capture = Capture::new(&file).unwrap();
+    assert_eq!((capture.next_datagram(), capture.left_out.not_ip), (Ok(None), 1));
+}
+
+/// The packet of [`FILE`] behind the header of another link.
+fn on_link(number: u8, header: &[u8]) -> Vec<u8> {
+    let length = (34 + header.len() as u32).to_le_bytes();
+    let mut file = [&FILE[..32], &length, &length, header, &FILE[54..]].concat();
+    file[20] = number;
+    file
+}
+
+#[test]
+fn links_of_all_kinds() {
+    let cooked = |kind: [u8; 2]| [&[0; 14][..], &kind].concat();
+    let cooked2 = |kind: [u8; 2]| [&kind[..], &[0; 18]].concat();
+    let cases = [
+        ("loopback of BSD", 0, vec![2, 0, 0, 0]),
+        ("loopback of OpenBSD", 108, vec![0, 0, 0, 2]),
+        ("PPP", 9, vec![0, 0x21]),
+        ("PPP in HDLC", 9, vec![0xff, 3, 0, 0x21]),
+        ("serial PPP", 50, vec![0xff, 3, 0, 0x21]),
+        ("Cisco's HDLC", 104, vec![0x0f, 0, 8, 0]),
+        ("PPPoE", 51, vec![0x11, 0, 0, 9, 0, 34, 0, 0x21]),
+        ("PPP with a direction", 204, vec![1, 0xff, 3, 0, 0x21]),
+        ("raw", 101, vec![]),
+        ("Linux' own", 113, cooked([8, 0])),
+        ("Linux' own with a tag", 113, [cooked([0x81, 0]), vec![0, 7, 8, 0]].concat()),
+        ("Linux' own of labels", 113, [cooked([0x88, 0x47]), vec![0, 1, 1, 64]].concat()),
+        ("NFLOG", 239, vec![2, 0, 0, 0, 8, 0, 1, 0, 8, 0, 1, 0, 36, 0, 9, 0]),
+        ("NFLOG, big-endian", 239, vec![2, 0, 0, 0, 0, 6, 0, 10, 110, 0, 0, 0, 0, 36, 0, 9]),
+    ];
+    for (name, number, header) in cases {
+        let file = on_link(number, &header);
+        let found = all(&file).unwrap();
+        assert_eq!(found.len(), 1, "{name}");
+        assert_eq!(found[0].octets, [9; 4], "{name}");
+    }
+    for (name, header) in [
+        ("its second version", cooked2([8, 0])),
+        ("its second version with a tag", [cooked2([0x81, 0]), vec![0, 7, 8, 0]].concat()),
+    ] {
+        let mut file = on_link(0x14, &header);
+        file[21] = 1;
+        assert_eq!(all(&file).unwrap().len(), 1, "{name}");
+    }
+    for (number, name) in [(105, "Wi-Fi in monitor mode"), (201, "Bluetooth"), (147, "not supp")] {
+        let error = all(&on_link(number, &[])).unwrap_err().to_string();
+        let expected = format!("at octet 20: the link type {number} is {name}");
+        assert!(error.starts_with(&expected), "{error}");
+    }
+}
+
+#[test]
+fn files_that_are_no_captures_are_named() {
+    let error = |file: &[u8]| Capture::new(file).unwrap_err().to_string();
+    let give = "give a file in pcap or pcapng, as of `tcpdump -w`";
+    for (file, expected) in [
+        (
+            &b"snoop\0\0\0\0\0\0\x02"[..],
+            "is a capture of snoop: convert it with `editcap -F pcapng IN OUT`".to_owned(),
+        ),
+        (b"12:00:00.000000 IP 192.0.2.1", format!("is text and no capture: {give}")),
+        (b"\x01\x02\x03", format!("is not a capture: {give}")),
+        (&FILE[..20], "the header of the capture is incomplete".to_owned()),
+    ] {
+        assert_eq!(error(file), expected);
+    }
+}
+
+#[test]
+fn packets_that_are_left_out_are_counted() {
+    let mut short = FILE.to_vec();
+    // The capture has 40 octets of the packet, so that its IP header is cut.
+    short[32] = 30;
+    short.truncate(24 + 16 + 30);
+    let mut capture = Capture::new(&short).unwrap();
+    assert_eq!(capture.next_ip(), Ok(None));
+    assert_eq!(capture.left_out, LeftOut { short: 1, ..LeftOut::default() });
+    let mut arp = FILE;
+    arp[24 + 16 + 13] = 6;
+    let mut capture = Capture::new(&arp).unwrap();
+    assert_eq!(capture.next_ip(), Ok(None));
+    assert_eq!(capture.left_out, LeftOut { not_ip: 1, ..LeftOut::default() });
+}
+
+/// Packets before segmentation offload have the length 0 in their headers.
+#[test]
+fn large_packets_have_their_length_from_the_capture() {
+    let tcp = |next: u8, extension: &[u8]| {
+        let mut ip = vec![0x60, 0, 0, 0, 0, 0, next, 64];
+        ip.extend([0x20; 32]);
+        ip.extend(extension);
+        ip.extend([0x9c, 0x40, 1, 0xbb, 0, 0, 0, 1, 0, 0, 0, 1, 0x50, 0x10, 0, 0, 0, 0, 0, 0]);
+        ip
+    };
+    let wire: u32 = 70_000;
+    let cases = [
+        ("without a header of its length", tcp(6, &[]), 40),
+        ("behind a destination header", tcp(60, &[6, 0, 1, 4, 0, 0, 0, 0]), 48),
+        ("behind a hop-by-hop header without the length", tcp(0, &[6, 0, 1, 4, 0, 0, 0, 0]), 48),
+    ];
+    for (name, ip, offset) in cases {
+        let captured = (14 + ip.len() as u32).to_le_bytes();
+        let mut file =
+            [&FILE[..32], &captured, &(14 + wire).to_le_bytes(), &FILE[40..52], &[0x86, 0xdd]]
+                .concat();
+        file.extend(ip);
+        let mut capture = Capture::new(&file).unwrap();
+        let packet = capture.next_ip().unwrap().unwrap();
+        let ports = packet.headers.ports.map(|p| (p.source, p.destination));
+        assert_eq!(ports, Some((40_000, 443)), "{name}");
+        assert_eq!(packet.headers.transport_len, wire - offset, "{name}");
     }
 }
 

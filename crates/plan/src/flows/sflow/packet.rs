@@ -12,8 +12,6 @@ use crate::flows::sflow::Packet;
 
 /// The length of IPv6's header, which its length field does not count (RFC 8200, section 3).
 const IPV6_HEADER: u64 = 40;
-/// The address and control octets of PPP in HDLC-like framing (RFC 1662, section 3.1).
-const HDLC: [u8; 2] = [0xff, 0x03];
 
 /// Finds the IP packet in the `header` of a frame of `frame` octets.
 ///
@@ -23,7 +21,7 @@ pub(super) fn find(protocol: u32, header: &[u8], frame: u64) -> Option<Packet> {
     let at = match protocol {
         // Ethernet, PPP with or without HDLC's octets, IPv4, IPv6 and MPLS.
         1 => in_ethernet(header)?,
-        7 | 14 => in_ppp(header, if header.starts_with(&HDLC) { HDLC.len() } else { 0 })?,
+        7 | 14 => in_ppp(header, 0)?,
         11 | 12 => 0,
         13 => behind_labels(header, 0)?,
         _ => return None,
