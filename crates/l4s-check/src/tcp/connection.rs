@@ -136,9 +136,8 @@ impl Connection {
             self.open(segment, end);
             return;
         }
-        // The client's answer to the SYN/ACK feeds back its ECN field (RFC 9768 section 3.2.2.1).
-        let is_third = end == 0 && self.syn_ack.is_some() && self.third.is_none();
-        if is_third {
+        let is_third = end == 0 && self.is_answer(segment);
+        if is_third && self.third.is_none() {
             self.third = Some(segment.flags.ace());
             if let Some(opening) = self.syn_ack {
                 self.loops[0].add(segment.at.saturating_sub(opening.at));
@@ -153,6 +152,20 @@ impl Connection {
             }
         }
         self.halves[end].on_segment(segment, room);
+    }
+
+    /// Whether a segment of the client answers the SYN/ACK, so that its ACE field feeds back that
+    /// one's ECN field and counts no marks: a pure acknowledgement without SACK (RFC 9768 section
+    /// 3.2.2.1). The client sends it again when the SYN/ACK comes again, and a capture may have it
+    /// twice.
+    fn is_answer(&self, segment: &Segment) -> bool {
+        let Some(opening) = self.syn_ack else { return false };
+        let flags = segment.flags;
+        let is_pure = segment.payload == 0 && flags.ack() && !flags.fin() && !segment.has_sack;
+        is_pure
+            && segment.ack == opening.seq.wrapping_add(1)
+            && segment.seq == opening.ack
+            && self.third.is_none_or(|third| third == flags.ace())
     }
 
     fn clocks(&mut self, segment: &Segment, end: usize, room: &mut usize) {

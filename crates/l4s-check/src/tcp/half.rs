@@ -6,7 +6,7 @@ use forebay_queue::Ecn;
 use forebay_units::Nanos;
 
 use super::ace::Ace;
-use super::segment::{Counters, Segment};
+use super::segment::{Counters, Flags, Segment, Timestamps};
 
 /// The most segments of a direction that wait for their acknowledgement. Beyond it the oldest one
 /// gives no round trip.
@@ -80,6 +80,25 @@ pub(super) struct Ack {
     pub(super) ece: bool,
 }
 
+/// What makes two acknowledgements within [`TWICE`] one that was captured twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct AckIdentity {
+    id: u32,
+    seq: u32,
+    ack: u32,
+    flags: Flags,
+    payload: u32,
+    timestamps: Option<Timestamps>,
+    counters: Option<Counters>,
+}
+
+impl AckIdentity {
+    fn of(segment: &Segment) -> Self {
+        let Segment { id, seq, ack, flags, payload, timestamps, counters, .. } = *segment;
+        Self { id, seq, ack, flags, payload, timestamps, counters }
+    }
+}
+
 /// A segment that is not acknowledged yet.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
@@ -140,6 +159,7 @@ pub(super) struct Half {
     /// The bytes by codepoint at the place of the capture when the first option came.
     pub(super) reported_from: Codepoints,
     last_ack_clock: Option<u32>,
+    last_ack: Option<(AckIdentity, Nanos)>,
     pub(super) data: Vec<Data>,
     pub(super) acks: Vec<Ack>,
     /// Segments that gave no round trip because too many waited.
@@ -172,11 +192,8 @@ impl Half {
 
     /// Takes a segment of the sender. `room` is the number of records that may still be kept.
     pub(super) fn on_segment(&mut self, segment: &Segment, room: &mut usize) {
-        if segment.flags.cwr() {
-            self.cwr += 1;
-            self.ece.cwr_came = true;
-        }
         if segment.payload == 0 {
+            self.on_cwr(segment);
             return;
         }
         let start = self.extend(segment.seq);
@@ -188,6 +205,7 @@ impl Half {
             self.twice += 1;
             return;
         }
+        self.on_cwr(segment);
         let count = self.count(segment.payload.into());
         *self.segments.of(segment.ecn) += count;
         *self.bytes.of(segment.ecn) += u64::from(segment.payload);
@@ -206,6 +224,13 @@ impl Half {
             *room = left;
             let (at, ecn, len) = (segment.at, segment.ecn, segment.payload);
             self.data.push(Data { at, seq: start, len, ecn, clock, is_new });
+        }
+    }
+
+    fn on_cwr(&mut self, segment: &Segment) {
+        if segment.flags.cwr() {
+            self.cwr += 1;
+            self.ece.cwr_came = true;
         }
     }
 
@@ -265,6 +290,11 @@ impl Half {
 
     /// Takes a segment of the receiver. `ace` is false where the flags are those of the handshake.
     pub(super) fn on_ack(&mut self, segment: &Segment, ace: bool, room: &mut usize) {
+        let this = (AckIdentity::of(segment), segment.at);
+        let last = self.last_ack.replace(this);
+        if last.is_some_and(|last| last.0 == this.0 && this.1.saturating_sub(last.1) < TWICE) {
+            return;
+        }
         let ack = self.extend(segment.ack);
         let clock = segment.timestamps.map(|t| t.value);
         let is_late = clock.zip(self.last_ack_clock).is_some_and(|(a, b)| is_before(a, b));

@@ -107,8 +107,11 @@ pub(super) fn direction(
 }
 
 /// Puts the verdicts of all directions together. Those that do not try to use L4S count only if
-/// none does.
-pub(super) fn total(connections: &[ConnectionReport]) -> (Verdict, Vec<Finding>) {
+/// none does. `nothing` says what a capture has that has no TCP segments.
+pub(super) fn total(
+    connections: &[ConnectionReport],
+    nothing: Option<String>,
+) -> (Verdict, Vec<Finding>) {
     let directions = || connections.iter().flat_map(|c| &c.directions);
     let has = |verdict| directions().any(|d| d.verdict == Some(verdict));
     let is_tried = directions().any(|d| d.verdict.is_some());
@@ -137,10 +140,12 @@ pub(super) fn total(connections: &[ConnectionReport]) -> (Verdict, Vec<Finding>)
         return (Verdict::Works, Vec::new());
     }
     if findings.is_empty() {
-        let text = format!(
-            "no connection has {LEAST} data segments and a handshake or ECT(1) packets in the \
-             capture: capture a longer transfer from its beginning on"
-        );
+        let text = nothing.unwrap_or_else(|| {
+            format!(
+                "no connection has {LEAST} data segments and a handshake or ECT(1) packets in the \
+                 capture: capture a longer transfer from its beginning on"
+            )
+        });
         findings.push(Finding { kind: Kind::TooFewPackets, text });
     }
     (Verdict::Unknown, findings)

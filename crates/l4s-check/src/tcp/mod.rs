@@ -16,6 +16,7 @@ mod delay;
 mod half;
 mod judge;
 mod losses;
+mod others;
 mod pair;
 mod report;
 mod segment;
@@ -24,12 +25,14 @@ mod waits;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 
-use forebay_capture::IpPacket;
+use forebay_capture::{IpPacket, LeftOut};
 
 use connection::Connection;
+use others::Others;
 
 pub use ace::{Ace, Feedback, Marks, fed_back, negotiated};
 pub use half::Codepoints;
+pub use others::OtherPackets;
 pub use report::{
     ConnectionReport, Direction, Echo, Handshake, OneWay, Place, Quantiles, Response, TcpReport,
 };
@@ -52,6 +55,7 @@ pub struct Analysis {
     packets: u64,
     segments: u64,
     not_followed: u64,
+    others: Others,
 }
 
 impl Analysis {
@@ -66,15 +70,24 @@ impl Analysis {
             packets: 0,
             segments: 0,
             not_followed: 0,
+            others: Others::default(),
         }
     }
 
     /// Takes a packet of the capture, in the order of the capture.
     pub fn push(&mut self, packet: &IpPacket<'_>) {
         self.packets += 1;
-        if let Some(segment) = Segment::parse(packet) {
-            self.push_segment(&segment);
+        match Segment::parse(packet) {
+            Some(segment) => self.push_segment(&segment),
+            None => self.others.push(packet),
         }
+    }
+
+    /// Takes the numbers of packets that the reader of the capture left out.
+    pub fn push_left_out(&mut self, left_out: LeftOut) {
+        let LeftOut { fragments, not_ip, short } = left_out;
+        self.packets += fragments + not_ip + short;
+        self.others.push_left_out(left_out);
     }
 
     /// Takes a segment of the capture, in the order of the capture.
@@ -108,3 +121,6 @@ impl Analysis {
         pair::report(self, receiver)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,6 +11,7 @@ use super::ace::{Feedback, Marks};
 use super::connection::{Connection, Opening};
 use super::delay;
 use super::half::Codepoints;
+use super::others::{OtherPackets, Others};
 use super::{Analysis, judge};
 use crate::report::{Finding, Verdict};
 
@@ -65,6 +66,8 @@ pub struct TcpReport {
     pub packets: u64,
     /// The TCP segments of these.
     pub segments: u64,
+    /// The packets that are no TCP segments, by what they are.
+    pub others: Vec<OtherPackets>,
     /// The segments of connections beyond the most that are followed.
     pub not_followed: u64,
     /// Whether the packets were too many to keep the times of all.
@@ -258,13 +261,18 @@ pub(super) fn connection_report(
 
 /// Puts the verdicts of all connections together.
 pub(super) fn total(connections: Vec<ConnectionReport>, of: &[&Analysis]) -> TcpReport {
-    let (verdict, findings) = judge::total(&connections);
+    let segments = of.iter().map(|a| a.segments).sum();
+    let mut others = Others::default();
+    of.iter().for_each(|analysis| others.merge(&analysis.others));
+    let nothing = (segments == 0).then(|| others.instead());
+    let (verdict, findings) = judge::total(&connections, nothing);
     TcpReport {
         verdict,
         findings,
         connections,
         packets: of.iter().map(|a| a.packets).sum(),
-        segments: of.iter().map(|a| a.segments).sum(),
+        segments,
+        others: others.list(),
         not_followed: of.iter().map(|a| a.not_followed).sum(),
         is_full: of.iter().any(|a| a.room == 0),
     }

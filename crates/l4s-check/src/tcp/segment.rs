@@ -39,6 +39,8 @@ pub struct Segment {
     pub timestamps: Option<Timestamps>,
     /// The counters of the AccECN option.
     pub counters: Option<Counters>,
+    /// Whether it acknowledges later data, too (RFC 2018 section 3).
+    pub has_sack: bool,
 }
 
 /// The flags of a TCP header, FIN in bit 0 to AE in bit 8.
@@ -150,6 +152,7 @@ impl Segment {
             mss: None,
             timestamps: None,
             counters: None,
+            has_sack: false,
         };
         let end = header.min(tcp.len());
         segment.options(tcp.get(HEADER..end).unwrap_or_default());
@@ -173,6 +176,7 @@ impl Segment {
                 value.get(at..)?.first_chunk().copied().map(u32::from_be_bytes)
             };
             match (kind, value.len()) {
+                (5, 8..) => self.has_sack = true,
                 (2, 2) => self.mss = Some(u16::from_be_bytes([value[0], value[1]])),
                 (8, 8) => {
                     self.timestamps =

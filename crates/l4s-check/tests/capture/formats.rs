@@ -166,6 +166,7 @@ fn segment(port: u16, seq: u32, flags: u16, payload: u32) -> Segment {
         mss: None,
         timestamps: None,
         counters: None,
+        has_sack: false,
     }
 }
 
