@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::path::Path;
 
-use forebay_config::{ConfigError, RateValue, read_text};
+use forebay_config::{ConfigError, RateValue};
 use forebay_plan::allocate::{Binning, Method, Wba};
 use forebay_plan::hints::{self, Hints};
 use forebay_plan::input::{self, LARGEST, ProviderFile};
@@ -171,7 +171,7 @@ impl Network {
 fn text(source: &Source) -> Result<String, ConfigError> {
     let (name, text) = source;
     match text {
-        None => read_text(Path::new(name), LARGEST),
+        None => forebay_input::text(Path::new(name), LARGEST),
         Some(text) if text.len() as u64 <= LARGEST.0 => Ok(text.clone()),
         Some(_) => Err(ConfigError {
             file: name.into(),

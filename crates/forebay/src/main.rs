@@ -11,7 +11,6 @@ mod check;
 mod cli;
 #[cfg(feature = "generate")]
 mod generate;
-mod gzip;
 mod l4s;
 mod lab;
 #[cfg(feature = "plan")]

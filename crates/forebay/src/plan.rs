@@ -18,7 +18,7 @@ use std::process::ExitCode;
 use forebay_claims::age::Ages;
 use forebay_claims::changed::load_changed;
 use forebay_claims::unison;
-use forebay_config::{ConfigError, read_text};
+use forebay_config::ConfigError;
 use forebay_lab::engine::EngineError;
 use forebay_outcome::{Commit, provenance};
 use forebay_plan::allocate::{Binning, Method, Wba};
@@ -116,10 +116,10 @@ fn hints(args: &HintsArgs) -> Result<(), Failure> {
         return Err(message.into());
     }
     let Inputs { network, file } = inputs(&args.network)?;
-    let text = read_text(&args.prefixes, LARGEST)?;
+    let text = forebay_input::text(&args.prefixes, LARGEST)?;
     let prefixes = input::prefixes(&args.prefixes, &text, &network.topology)?;
     let last = match &args.last {
-        Some(path) if path.exists() => hints::read(path, &read_text(path, LARGEST)?)?,
+        Some(path) if path.exists() => hints::read(path, &forebay_input::text(path, LARGEST)?)?,
         _ => Hints::default(),
     };
     let (limit, paths) = (args.network.aggregates.get(), args.network.paths);
@@ -193,10 +193,10 @@ fn inputs(args: &NetworkArgs) -> Result<Inputs, Failure> {
     if let Some(capacity) = args.capacity {
         topology.set_capacities(|_, link| link.capacity.or(Some(capacity.0)));
     }
-    let file = input::providers(&args.providers, &read_text(&args.providers, LARGEST)?, &topology)?;
+    let file = input::providers(&args.providers, &forebay_input::text(&args.providers, LARGEST)?, &topology)?;
     let demands = match (&args.demands, args.gravity) {
         (Some(path), _) => {
-            let text = read_text(path, LARGEST)?;
+            let text = forebay_input::text(path, LARGEST)?;
             input::demands(path, &text, &file.providers, &topology)?
         }
         (None, Some(total)) => input::gravity(total.0, &file, &topology),
@@ -212,7 +212,7 @@ fn inputs(args: &NetworkArgs) -> Result<Inputs, Failure> {
 }
 
 fn topology(path: &Path) -> Result<Topology, ConfigError> {
-    input::topology(path, &read_text(path, LARGEST)?)
+    input::topology(path, &forebay_input::text(path, LARGEST)?)
 }
 
 fn bench(args: &PlanBenchArgs) -> Result<(), Failure> {
@@ -269,7 +269,7 @@ pub(crate) fn reproduce(args: &PlanReproduceArgs) -> Result<(), Failure> {
     let dir = page.with_extension("");
     let stored = dir.join("results.json");
     let results = if args.page {
-        let text = read_text(&stored, LARGEST)?;
+        let text = forebay_input::text(&stored, LARGEST)?;
         serde_json::from_str(&text).map_err(|e| format!("{}: {e}", stored.display()))?
     } else {
         let results = study(args)?;

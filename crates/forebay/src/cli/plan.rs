@@ -466,7 +466,8 @@ fn step_factor(text: &str) -> Result<f64, String> {
 
 #[derive(Debug, Args)]
 pub(crate) struct RoutesArgs {
-    /// Table dumps (MRT, TABLE_DUMP_V2), as they are or compressed by gzip.
+    /// Table dumps (MRT, TABLE_DUMP or TABLE_DUMP_V2), plain or packed by gzip, bzip2 or zstd; `-`
+    /// is standard input.
     #[arg(required = true)]
     pub(crate) files: Vec<PathBuf>,
     /// List the prefixes that this AS originates, and nothing else.

@@ -5,12 +5,13 @@ use std::process::ExitCode;
 
 use forebay_capture::Capture;
 use forebay_config::ConfigError;
+use forebay_input::Contents;
 use forebay_l4s_check::Verdict;
 use forebay_l4s_check::tcp::{Analysis, Place};
 
 use crate::cli::L4sCaptureArgs;
 use crate::terminal::{Failure, note, print};
-use crate::{fail, gzip};
+use crate::fail;
 
 /// The largest capture in octets, also when it is unpacked; captures are read into memory.
 const LARGEST_FILE: u64 = 1 << 30;
@@ -44,8 +45,8 @@ fn read(path: &Path, at: Option<Place>, interfaces: &[String]) -> Result<Analysi
         key: String::new(),
         message,
     };
-    let unpacked = gzip::read(path, LARGEST_FILE)?;
-    let mut capture = Capture::new(&unpacked.octets).map_err(|e| wrong(e.to_string()))?;
+    let Contents { octets, is_cut } = forebay_input::read(path, LARGEST_FILE)?;
+    let mut capture = Capture::new(&octets).map_err(|e| wrong(e.to_string()))?;
     let mut analysis = Analysis::new(at);
     let mut is_known = interfaces.is_empty();
     while let Some(packet) = capture.next_ip().map_err(|e| wrong(e.to_string()))? {
@@ -58,7 +59,8 @@ fn read(path: &Path, at: Option<Place>, interfaces: &[String]) -> Result<Analysi
     if !is_known {
         return Err(wrong(format!("has no packet of the interface {}", interfaces.join(" or "))));
     }
-    if unpacked.cut || capture.cut.is_some() {
+    analysis.push_left_out(capture.left_out);
+    if is_cut || capture.cut.is_some() {
         note(&format!("forebay: {}: the file ends within a packet", path.display()));
     }
     Ok(analysis)

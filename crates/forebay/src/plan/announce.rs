@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use forebay_config::read_text;
 use forebay_plan::hints;
 use forebay_plan::hints::announce::steps;
 use forebay_plan::hints::bgp::{self, Announcement};
@@ -17,8 +16,8 @@ use crate::terminal::note;
 
 pub(super) fn announce(args: &AnnounceArgs) -> Result<(), Failure> {
     let topology = topology(&args.topology)?;
-    let file = input::providers(&args.providers, &read_text(&args.providers, LARGEST)?, &topology)?;
-    let hints = hints::read(&args.hints, &read_text(&args.hints, LARGEST)?)?;
+    let file = input::providers(&args.providers, &forebay_input::text(&args.providers, LARGEST)?, &topology)?;
+    let hints = hints::read(&args.hints, &forebay_input::text(&args.hints, LARGEST)?)?;
     let (demands, avoided) = (Vec::new(), BTreeSet::new());
     let network = Network { topology, providers: file.providers, demands, avoided };
     let wanted = bgp::announcements(&hints, &network, &file.profiles, file.asn);

@@ -7,7 +7,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use forebay_config::{ConfigError, read_text};
+use forebay_config::ConfigError;
+use forebay_input::Contents;
 use forebay_lab::engine::EngineError;
 use forebay_plan::estimate;
 use forebay_plan::flows::capture::{self, Capture};
@@ -24,7 +25,6 @@ use ipnet::IpNet;
 
 use super::{Failure, topology, write, write_json};
 use crate::cli::FlowsArgs;
-use crate::gzip;
 use crate::terminal::{interrupt, note, print_beside};
 
 /// The largest file of messages in octets, also when it is unpacked; files are read into memory.
@@ -79,7 +79,7 @@ fn ends(path: &Path, end: &str) -> bool {
 
 fn inputs(args: &FlowsArgs) -> Result<Inputs, Failure> {
     let topology = topology(&args.topology)?;
-    let text = |path: &Path| read_text(path, LARGEST);
+    let text = |path: &Path| forebay_input::text(path, LARGEST);
     let providers =
         input::providers(&args.providers, &text(&args.providers)?, &topology)?.providers;
     let prefixes = input::prefixes(&args.prefixes, &text(&args.prefixes)?, &topology)?;
@@ -109,12 +109,12 @@ fn now() -> i64 {
 fn from_files(args: &FlowsArgs, collector: &mut Collector) -> Result<Window, Failure> {
     let mut all = Vec::new();
     for path in &args.files {
-        let unpacked = gzip::read(path, LARGEST_FILE)?;
-        if unpacked.cut {
+        let Contents { octets, is_cut } = forebay_input::read(path, LARGEST_FILE)?;
+        if is_cut {
             let path = path.display();
             note(&format!("forebay: {path}: the compressed file ends early: the rest is missing"));
         }
-        all.push((path.as_path(), unpacked.octets));
+        all.push((path.as_path(), octets));
     }
     let mut unread = None;
     for (path, file) in &all {
@@ -203,9 +203,13 @@ fn messages(
                 });
             }
         }
-        if capture.fragments > 0 {
-            let what = format!("{} fragments of datagrams are left out", capture.fragments);
-            trouble(Trouble { at: 0, what });
+        for (count, what) in [
+            (capture.left_out.fragments, "fragments of datagrams are left out"),
+            (capture.left_out.short, "packets are cut in their headers: capture with `-s 0`"),
+        ] {
+            if count > 0 {
+                trouble(Trouble { at: 0, what: format!("{count} {what}") });
+            }
         }
         if let Some(at) = capture.cut {
             let left = file.len() - at;

@@ -1,7 +1,6 @@
 //! `forebay plan routes`: the prefixes of users, from the network's routes.
 
 use std::fmt::Write as _;
-use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 
@@ -11,9 +10,8 @@ use forebay_plan::topology::RouterId;
 use forebay_routes::mrt::{self, Summary};
 use forebay_routes::table::{Limits, Table};
 
-use super::{read_text, topology};
+use super::topology;
 use crate::cli::RoutesArgs;
-use crate::gzip;
 use crate::terminal::{Failure, note, print, write};
 
 /// The most octets that a compressed dump unpacks to: several times the largest collector's.
@@ -26,7 +24,7 @@ pub(super) fn run(args: &RoutesArgs) -> Result<(), Failure> {
     let routers = match (&args.topology, &args.next_hops) {
         (Some(file), Some(hops)) => {
             let topology = topology(file)?;
-            let next_hops = input::next_hops(hops, &read_text(hops, LARGEST)?, &topology)?;
+            let next_hops = input::next_hops(hops, &forebay_input::text(hops, LARGEST)?, &topology)?;
             Some((topology, next_hops))
         }
         _ => None,
@@ -34,7 +32,7 @@ pub(super) fn run(args: &RoutesArgs) -> Result<(), Failure> {
     let mut table = Table::new(Limits::default());
     for file in &args.files {
         let summary = load(file, &mut table)?;
-        tell(file, summary);
+        tell(file, &summary);
     }
     if table.refused() > 0 {
         note(&format!("{} routes do not fit into the table and are missing", table.refused()));
@@ -59,9 +57,16 @@ pub(super) fn run(args: &RoutesArgs) -> Result<(), Failure> {
         if learned.left_out > 0 {
             note(&format!("{} prefixes beyond a million are left out", learned.left_out));
         }
+        if learned.prefixes.is_empty() {
+            let message = "no prefix has a next hop of this file: add those that are named above";
+            return Err(wrong(args.next_hops.as_deref().unwrap_or(Path::new("-")), message).into());
+        }
     } else if let Some(origin) = args.origin {
         for prefix in table.originated_by(origin) {
             let _ = writeln!(text, "{prefix}");
+        }
+        if text.is_empty() {
+            return Err(format!("no prefix of these tables is originated by AS {origin}").into());
         }
     }
     match &args.out {
@@ -71,27 +76,29 @@ pub(super) fn run(args: &RoutesArgs) -> Result<(), Failure> {
 }
 
 /// Says what a dump had.
-fn tell(file: &Path, summary: Summary) {
+fn tell(file: &Path, summary: &Summary) {
     let Summary { records, routes, malformed, cut, .. } = summary;
     let mut line = format!("{}: {routes} routes in {records} records", file.display());
-    if malformed > 0 {
-        let _ = write!(line, ", {malformed} of them damaged");
+    if let Some((record, cause)) = summary.first_malformed {
+        let _ = write!(line, ", {malformed} of them damaged (record {record} {cause})");
     }
-    if cut {
+    if let Some(skipped) = summary.describe_skipped() {
+        let _ = write!(line, "; skipped: {skipped}");
+    }
+    if *cut {
         line.push_str("; it ends within a record");
     }
     note(&line);
 }
 
+fn wrong(path: &Path, message: impl Into<String>) -> ConfigError {
+    ConfigError { file: path.to_owned(), line: None, key: String::new(), message: message.into() }
+}
+
 fn load(path: &Path, table: &mut Table) -> Result<Summary, ConfigError> {
-    let wrong = |message: String| ConfigError {
-        file: path.to_owned(),
-        line: None,
-        key: String::new(),
-        message,
-    };
-    let unread = |e: std::io::Error| wrong(format!("cannot be read: {e}"));
-    let file = BufReader::with_capacity(1 << 20, File::open(path).map_err(unread)?);
-    let dump = gzip::reader(file, LARGEST_DUMP).map_err(unread)?;
-    mrt::load(dump, &path.display().to_string(), table).map_err(|e| wrong(e.to_string()))
+    let mut dump = forebay_input::open(path, LARGEST_DUMP)?;
+    let read = BufReader::with_capacity(1 << 20, &mut dump);
+    let summary = mrt::load(read, &path.display().to_string(), table);
+    let summary = summary.map_err(|e| wrong(path, e.to_string()))?;
+    Ok(Summary { cut: summary.cut || dump.is_cut(), ..summary })
 }

@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 
-use forebay_config::read_text;
 use forebay_plan::input::{self, LARGEST};
 use forebay_plan::network::Network;
 use forebay_plan::plan::{Config, Scope};
@@ -35,7 +34,7 @@ pub(super) fn run(args: &WeightsArgs) -> Result<(), Failure> {
     let range = range(args, config.as_ref(), &network)?;
     let (wanted, report) = match &args.metrics {
         Some(file) => {
-            let text = read_text(file, LARGEST)?;
+            let text = forebay_input::text(file, LARGEST)?;
             let metrics = input::metrics(file, &text, &network.topology, range)?;
             (Wanted { metrics, reason: format!("as in {}", file.display()) }, None)
         }

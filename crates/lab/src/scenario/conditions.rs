@@ -284,8 +284,7 @@ fn read_trace<T>(
 ) -> Result<T, ConfigError> {
     let fail = |what: String| check.0.error_at(name.span(), key, what);
     let beside = check.0.file().parent().unwrap_or("".as_ref()).join(name.get_ref());
-    let text =
-        forebay_config::read_text(&beside, LARGEST_TRACE).map_err(|e| fail(e.to_string()))?;
+    let text = forebay_input::text(&beside, LARGEST_TRACE).map_err(|e| fail(e.to_string()))?;
     parse(&beside.display().to_string(), &text).map_err(|e| fail(e.to_string()))
 }
 

@@ -27,7 +27,7 @@ impl Sizes {
     /// # Errors
     /// If the file cannot be read or is larger than 4 MB, or as [`Sizes::parse`].
     pub fn load(file: &Path) -> Result<Self, ConfigError> {
-        Self::parse(file, &forebay_config::read_text(file, LARGEST)?)
+        Self::parse(file, &forebay_input::text(file, LARGEST)?)
     }
 
     /// Parses `text`: a header `bytes,cdf` and then one point per line, with rising bytes and

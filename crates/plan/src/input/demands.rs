@@ -126,7 +126,7 @@ pub fn demands(
 ) -> Result<Vec<Demand>, ConfigError> {
     let text = without_mark(text);
     let start = text.trim_start();
-    let read = match file.extension().and_then(|e| e.to_str()) {
+    let read = match forebay_input::extension(file) {
         Some("json") => demands_json,
         _ if start.starts_with('<') || is_sndlib_native(start) => demands_sndlib,
         _ if start.starts_with("DEMANDS") => demands_repetita,

@@ -51,7 +51,7 @@ pub const MOST_DEMANDS: usize = 1_000_000;
 /// If the name has another ending, or the text is not of that format.
 pub fn topology(file: &Path, text: &str) -> Result<Topology, ConfigError> {
     let text = without_mark(text);
-    match file.extension().and_then(|e| e.to_str()) {
+    match forebay_input::extension(file) {
         Some("gml") => gml(file, text),
         Some("graphml") => graphml(file, text),
         Some("json") => node_link(file, text),

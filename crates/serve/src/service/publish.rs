@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use forebay_config::{ConfigError, read_text};
+use forebay_config::ConfigError;
 use forebay_plan::estimate;
 use forebay_plan::input::LARGEST;
 use forebay_plan::lp::SolveError;
@@ -199,7 +199,7 @@ impl Service {
         match &self.config.files.demands {
             Some(file) => {
                 let json = file.extension().is_some_and(|e| e == "json");
-                let text = DemandText { json, text: read_text(file, LARGEST)? };
+                let text = DemandText { json, text: forebay_input::text(file, LARGEST)? };
                 let fresh = kept.as_ref() != Some(&text);
                 Ok((text, fresh))
             }

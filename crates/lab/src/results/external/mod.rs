@@ -10,11 +10,10 @@ mod flent;
 mod iperf3;
 mod irtt;
 
-use std::fs::File;
-use std::io::Read;
+use std::io;
 use std::path::Path;
 
-use flate2::read::MultiGzDecoder;
+use forebay_input::{Contents, Undecoded};
 use forebay_units::Nanos;
 use serde_json::Value;
 
@@ -27,8 +26,8 @@ pub const TOOL: &str = "tool";
 /// The largest file, also after decompression.
 const LARGEST: u64 = 64 << 20;
 
-/// Loads the results in the file at `path`: JSON, also compressed by gzip, of one of the tools, or
-/// crusader's own format. A file may have several runs, such as a download and an upload.
+/// Loads the results in the file at `path`: JSON of one of the tools, or crusader's own format, also
+/// compressed. A file may have several runs, such as a download and an upload.
 ///
 /// # Errors
 ///
@@ -43,7 +42,7 @@ pub fn load(path: &Path) -> Result<Vec<Run>, StoreError> {
 ///
 /// If the content has no known format.
 pub fn parse(path: &Path, bytes: &[u8]) -> Result<Vec<Run>, StoreError> {
-    let fault = |line: usize, problem: String| StoreError::Line {
+    let fault = |line: usize, problem: String| StoreError::Foreign {
         path: path.to_owned(),
         line: line as u64,
         problem,
@@ -58,7 +57,9 @@ pub fn parse(path: &Path, bytes: &[u8]) -> Result<Vec<Run>, StoreError> {
         return measured(crusader::runs(&result, &name(path)))
             .ok_or_else(|| fault(crr::Fault { at: 0, problem: NOTHING.to_owned() }));
     }
-    let value: Value = serde_json::from_slice(bytes)
+    let text = forebay_input::decode(bytes.to_vec())
+        .map_err(|Undecoded { line, what }| fault(line.unwrap_or(1), what))?;
+    let value: Value = serde_json::from_str(&text)
         .map_err(|e| fault(e.line(), format!("not JSON of a known tool: {e}")))?;
     let name = name(path);
     let has = |key| value.get(key).is_some();
@@ -87,25 +88,23 @@ fn measured(runs: Vec<Run>) -> Option<Vec<Run>> {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, StoreError> {
-    let io = |source| StoreError::Io { path: path.to_owned(), source };
-    let mut bytes = Vec::new();
-    let file = File::open(path).map_err(io)?;
-    if path.extension().is_some_and(|e| e == "gz") {
-        MultiGzDecoder::new(file).take(LARGEST + 1).read_to_end(&mut bytes).map_err(io)?;
-    } else {
-        file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(io)?;
+    let fault = |problem: String| StoreError::Io {
+        path: path.to_owned(),
+        source: io::Error::other(problem),
+    };
+    let Contents { octets, is_cut } =
+        forebay_input::read(path, LARGEST).map_err(|e| fault(e.message))?;
+    match is_cut {
+        false => Ok(octets),
+        true => Err(fault("the compressed file ends early: copy it again".to_owned())),
     }
-    if bytes.len() as u64 > LARGEST {
-        let problem = format!("more than {LARGEST} bytes, which is too large");
-        return Err(StoreError::Line { path: path.to_owned(), line: 1, problem });
-    }
-    Ok(bytes)
 }
 
 /// The name of the file without its extensions.
 fn name(path: &Path) -> String {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let plain = name.strip_suffix(".gz").unwrap_or(&name);
+    let packed = [".gz", ".bz2", ".zst"].iter().find_map(|end| name.strip_suffix(end));
+    let plain = packed.unwrap_or(&name);
     let ends = [".flent", ".json", ".crr"];
     ends.iter().find_map(|end| plain.strip_suffix(end)).unwrap_or(plain).to_owned()
 }

@@ -45,6 +45,16 @@ pub enum StoreError {
         /// A description of the problem.
         problem: String,
     },
+    /// A file of another tool cannot be read.
+    #[error("{path}, line {line}: {problem}")]
+    Foreign {
+        /// The path of the file.
+        path: PathBuf,
+        /// The number of the line, from 1.
+        line: u64,
+        /// A description of the problem.
+        problem: String,
+    },
     /// A file that is not made of lines is malformed.
     #[error("{path}, byte {byte}: {problem}")]
     Byte {
