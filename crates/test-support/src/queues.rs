@@ -5,13 +5,18 @@ use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use forebay_tc::{
-    BundleQueues, Device, Discipline, Features, FifoLimit, Foreign, Plan, Programs, Tree,
+    BundleQueues, CakeDiffserv, CakeFlows, Device, Discipline, Features, FifoLimit, Foreign, Found,
+    Object, Plan, Programs, Step, Tree, steps,
 };
+use forebay_units::{Bytes, Nanos};
 
 use crate::namespace::{Namespace, run, within};
 
 /// The device that the tree is on; its other end is in the other namespace.
 pub const WAN: &str = "wan";
+
+/// HTB's priorities, and so the maximum number of classes of a bundle.
+const MAX_CLASSES: usize = 8;
 
 /// A network of 10.9.0.0/24: `wan` has .1, and the far end .2 to .9.
 #[derive(Debug)]
@@ -123,4 +128,49 @@ pub fn install(bundles: &[&[Discipline]]) -> Tree {
     let program = ByAddress::load();
     let device = Device::find(WAN).unwrap();
     Tree::install(device, plan(bundles), &program.programs(), Foreign::Refuse).unwrap().0
+}
+
+/// Makes each discipline that the running kernel has, alone and as a class, and finds it on the
+/// device with the settings that it was made with. Returns the disciplines' names.
+///
+/// # Panics
+/// If what is found differs from what was planned.
+pub fn made_and_found() -> Vec<&'static str> {
+    let (limit, ms) = (300, |n| Some(Nanos::from_millis(n)));
+    let us = |n| Some(Nanos::from_micros(n));
+    let all = [
+        fifo(limit),
+        Discipline::Fifo { limit: FifoLimit::Bytes(Bytes(30_000)) },
+        Discipline::Sfq { limit, perturb: ms(10_000) },
+        Discipline::FqCodel { limit, target: ms(5), interval: ms(100), ecn: true },
+        Discipline::Pie { limit, target: ms(15), ecn: true },
+        // A time that is no multiple of what the kernel counts in.
+        Discipline::Pie { limit, target: us(15_001), ecn: true },
+        Discipline::FqPie { limit: Some(limit), target: ms(15), ecn: false },
+        Discipline::FqPie { limit: None, target: us(1), ecn: true },
+        Discipline::Cake { memory: None, rtt: None, flows: None, diffserv: None },
+        Discipline::Cake {
+            memory: Some(Bytes(1 << 20)),
+            rtt: ms(50),
+            flows: Some(CakeFlows::DualDsthost),
+            diffserv: Some(CakeDiffserv::Besteffort),
+        },
+        Discipline::DualPi2 { limit: None, target: None },
+        Discipline::DualPi2 { limit: Some(limit), target: ms(15) },
+    ];
+    let network = Network::new();
+    network.within(|| {
+        let has: Vec<&str> = Features::probe().unwrap().kinds().collect();
+        let all: Vec<Discipline> = all.into_iter().filter(|d| has.contains(&d.kind())).collect();
+        let alone = all.iter().map(std::slice::from_ref);
+        let bundles: Vec<&[Discipline]> = alone.chain(all.chunks(MAX_CLASSES)).collect();
+        drop(install(&bundles));
+        let found = Found::of(&Device::find(WAN).unwrap()).unwrap();
+        let mut left = steps(&found, &plan(&bundles));
+        left.retain(|step| !matches!(step, Step::Make(Object::Filter(_))));
+        assert_eq!(left, [], "{}", network.tc("qdisc show dev wan"));
+        // Adopted, which compares the queues as well.
+        install(&bundles).remove().unwrap();
+        has
+    })
 }
