@@ -4,13 +4,12 @@ use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use forebay_test_support::{Need, skip};
-
-use crate::common::{ByAddress, Network, WAN, fifo, has_root, install, plan};
 use forebay_tc::{
     BundleQueues, Device, Discipline, Error, Event, Features, Foreign, Found, Object, Root,
     Statistics, Step, Tree, Watch, steps,
 };
+use forebay_test_support::queues::{ByAddress, Network, WAN, fifo, install, plan};
+use forebay_test_support::{Need, has_root, skip};
 use forebay_units::{Bytes, Rate};
 
 const SFQ: Discipline = Discipline::Sfq { limit: 1_250, perturb: None };

@@ -3,8 +3,8 @@
 use std::env;
 use std::process::Command;
 
-use crate::common::has_root;
 use forebay_tc::{Error, Features};
+use forebay_test_support::has_root;
 
 /// What to be, if not a test.
 const ROLE: &str = "FB_TC_ROLE";
@@ -28,7 +28,7 @@ fn without_rights_there_is_one_clear_line() {
         return;
     }
     let output = Command::new(env::current_exe().unwrap())
-        .args(["--exact", "privileges::another_role", "--nocapture"])
+        .args(["--exact", "live::privileges::another_role", "--nocapture"])
         .env(ROLE, "nobody")
         .output()
         .unwrap();

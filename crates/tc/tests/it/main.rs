@@ -2,8 +2,4 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-mod common;
-mod disciplines;
-mod multiqueue;
-mod privileges;
-mod tree;
+mod live;

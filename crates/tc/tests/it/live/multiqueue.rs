@@ -6,8 +6,10 @@ use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-use crate::common::{ByAddress, Network, WAN, fifo, has_root, install, plan, run};
 use forebay_tc::{Device, Error, Foreign, Found, Root, Statistics, Tree};
+use forebay_test_support::has_root;
+use forebay_test_support::namespace::run;
+use forebay_test_support::queues::{ByAddress, Network, WAN, fifo, install, plan};
 use forebay_units::Rate;
 
 /// The queues of the device in each direction.
