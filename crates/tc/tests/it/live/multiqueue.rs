@@ -4,13 +4,14 @@ use std::fs::File;
 use std::io::Read;
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
-use std::time::Duration;
 
 use forebay_tc::{Device, Error, Foreign, Found, Root, Statistics, Tree};
 use forebay_test_support::has_root;
 use forebay_test_support::namespace::run;
 use forebay_test_support::queues::{ByAddress, Network, WAN, fifo, install, plan};
 use forebay_units::Rate;
+
+use super::RECEIVE_TIMEOUT;
 
 /// The queues of the device in each direction.
 const QUEUES: u32 = 4;
@@ -180,7 +181,7 @@ fn read_from_any(queues: &[File; 2]) -> (usize, Vec<u8>) {
         revents: 0,
     });
     // SAFETY: the two structures live through the call.
-    let ready = unsafe { libc::poll(waits.as_mut_ptr(), 2, 5_000) };
+    let ready = unsafe { libc::poll(waits.as_mut_ptr(), 2, RECEIVE_TIMEOUT.as_millis() as i32) };
     assert!(ready > 0, "no packet comes");
     let queue = waits.iter().position(|wait| wait.revents != 0).unwrap();
     let mut packet = vec![0; 2_000];
@@ -198,7 +199,7 @@ fn a_tree_outlives_fewer_channels() {
     }
     let network = Network::with_queues(QUEUES);
     let far = network.far_socket("10.9.0.2:9");
-    far.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    far.set_read_timeout(Some(RECEIVE_TIMEOUT)).unwrap();
     network.within(|| {
         let mut tree = install(&[&[fifo(100)]]);
         let socket = UdpSocket::bind("10.9.0.1:0").unwrap();

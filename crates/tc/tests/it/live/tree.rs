@@ -1,7 +1,7 @@
 //! Trees on real devices: made, adopted, changed, damaged, taken away.
 
 use std::net::UdpSocket;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
 use forebay_tc::{
@@ -11,6 +11,8 @@ use forebay_tc::{
 use forebay_test_support::queues::{ByAddress, Network, WAN, fifo, install, plan};
 use forebay_test_support::{Need, has_root, skip};
 use forebay_units::{Bytes, Rate};
+
+use super::{RECEIVE_TIMEOUT, until};
 
 const SFQ: Discipline = Discipline::Sfq { limit: 1_250, perturb: None };
 
@@ -67,7 +69,7 @@ fn packets_go_where_the_programs_say() {
         }
         let mut received = [0; 2_000];
         for socket in &far {
-            socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+            socket.set_read_timeout(Some(RECEIVE_TIMEOUT)).unwrap();
             socket.recv(&mut received).unwrap();
         }
         let mut before = Vec::new();
@@ -116,7 +118,7 @@ fn first(tree: &mut Tree) -> Statistics {
 fn let_wait(tree: &mut Tree, far: &UdpSocket) -> Statistics {
     let socket = UdpSocket::bind("10.9.0.1:0").unwrap();
     socket.send_to(&[0; 100], "10.9.0.2:9").unwrap();
-    far.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    far.set_read_timeout(Some(RECEIVE_TIMEOUT)).unwrap();
     far.recv(&mut [0; 2_000]).unwrap();
     // A frame takes 8 s at this rate, and one may go at once.
     tree.set_rate(0, Some(Rate::from_bps(1_000)));
@@ -233,7 +235,7 @@ fn drops_are_counted_by_each_bundle_s_own_queue() {
         let mut tree = install(&[&[fifo(4)], &[fifo(4)]]);
         let socket = UdpSocket::bind("10.9.0.1:0").unwrap();
         socket.send_to(&[0; 100], "10.9.0.2:9").unwrap();
-        far.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        far.set_read_timeout(Some(RECEIVE_TIMEOUT)).unwrap();
         far.recv(&mut [0; 2_000]).unwrap();
         tree.set_rate(0, Some(Rate::from_bps(1_000)));
         tree.flush().unwrap();
@@ -250,73 +252,76 @@ fn drops_are_counted_by_each_bundle_s_own_queue() {
     });
 }
 
-/// Ends what waits for it, in whatever way this goes.
-struct Stop<'a>(&'a AtomicBool);
-
-impl Drop for Stop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
+/// Lets a socket have this many bytes on their way.
+fn set_send_buffer(socket: &UdpSocket, bytes: libc::c_int) {
+    let (fd, option) = (socket.as_raw_fd(), libc::SO_SNDBUFFORCE);
+    // SAFETY: the option's value is an int that lives through the call.
+    let done =
+        unsafe { libc::setsockopt(fd, libc::SOL_SOCKET, option, (&raw const bytes).cast(), 4) };
+    assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
 }
 
-/// A hundred changes a second under load: what waits is neither lost nor let out at once.
+/// A hundred changes a second while packets wait: none is lost, and no change lets packets out at
+/// once. The test ends by a count of packets. A change takes effect between two readings of the
+/// clock, and the higher rate counts for the time between them.
 #[test]
 fn changes_of_rate_lose_nothing_and_give_no_credit() {
     if !has_root() {
         return;
     }
+    const FRAMES: u32 = 3_000;
+    /// The last frames pass without changes, so that the queue is never empty during one.
+    const LAST: u64 = 300;
     let network = Network::new();
-    let _far = network.far_socket("10.9.0.2:9");
+    let far = network.far_socket("10.9.0.2:9");
     network.within(|| {
-        let mut tree = install(&[&[fifo(1_000)]]);
+        let mut tree = install(&[&[fifo(FRAMES)]]);
+        let socket = UdpSocket::bind("10.9.0.1:0").unwrap();
+        socket.send_to(&[0; 100], "10.9.0.2:9").unwrap();
+        far.set_read_timeout(Some(RECEIVE_TIMEOUT)).unwrap();
+        far.recv(&mut [0; 2_000]).unwrap();
+        let begin = first(&mut tree);
         let [low, high] = [10, 30].map(Rate::from_mbps);
         tree.set_rate(0, Some(low));
         tree.flush().unwrap();
-        let stop = AtomicBool::new(false);
-        let mut all = Vec::new();
-        let sent = |tree: &mut Tree, all: &mut Vec<Statistics>| {
-            tree.statistics(all).unwrap();
-            all[0]
+        set_send_buffer(&socket, 64 << 20);
+        for _ in 0..FRAMES {
+            socket.send_to(&[0; 1_458], "10.9.0.2:9").unwrap();
+        }
+
+        let mut since = Instant::now();
+        let start = first(&mut tree);
+        let mut allowed = 0.0;
+        let bytes = |rate: Rate, time: Duration| rate.as_bytes_per_sec_f64() * time.as_secs_f64();
+        let mut changes = 0;
+        let end = loop {
+            let (old, new) = if changes % 2 == 0 { (low, high) } else { (high, low) };
+            let before = Instant::now();
+            tree.set_rate(0, Some(new));
+            tree.flush().unwrap();
+            let after = Instant::now();
+            allowed += bytes(old, before - since) + bytes(high, after - before);
+            changes += 1;
+            std::thread::sleep(Duration::from_millis(10));
+            let now = first(&mut tree);
+            since = Instant::now();
+            allowed += bytes(new, since - after);
+            if now.queued < LAST {
+                break now;
+            }
+            assert!(changes < 3_000, "changes hold packets back: {now:?}");
         };
-        std::thread::scope(|scope| {
-            // Blocks when its buffer of some ninety packets is full, so that the class never idles.
-            let socket = UdpSocket::bind("10.9.0.1:0").unwrap();
-            socket.set_write_timeout(Some(Duration::from_millis(100))).unwrap();
-            let stop = Stop(&stop);
-            let stopped = stop.0;
-            scope.spawn(move || {
-                while !stopped.load(Ordering::Relaxed) {
-                    let _ = socket.send_to(&[0; 1_458], "10.9.0.2:9");
-                }
-            });
-            while sent(&mut tree, &mut all).queued < 20 {
-                std::thread::yield_now();
-            }
-            let first = sent(&mut tree, &mut all);
-            let start = Instant::now();
-            let mut allowed = 0.0;
-            let mut since = start;
-            for change in 0..200 {
-                let rate = if change % 2 == 0 { high } else { low };
-                let before = if change % 2 == 0 { low } else { high };
-                tree.set_rate(0, Some(rate));
-                tree.flush().unwrap();
-                let now = Instant::now();
-                allowed += before.as_bytes_per_sec_f64() * (now - since).as_secs_f64();
-                since = now;
-                std::thread::sleep(Duration::from_millis(10));
-            }
-            allowed += low.as_bytes_per_sec_f64() * since.elapsed().as_secs_f64();
-            let last = sent(&mut tree, &mut all);
-            drop(stop);
-            let bytes = (last.sent.0 - first.sent.0) as f64;
-            assert_eq!(last.drops, 0);
-            // Credit for a refilled burst at every change would be 200 times 250 us, a fortieth;
-            // one such burst and a frame may be there by right.
-            let most = allowed * 1.005 + 3_000.0;
-            assert!(bytes < most, "{bytes} of {allowed}");
-            assert!(bytes > allowed / 2.0, "{bytes} of {allowed}");
-        });
+        assert!(changes > 50, "{changes} changes while packets waited");
+        let sent = (end.sent.0 - start.sent.0) as f64;
+        // Credit for a refilled burst at every change would be 250 us each time, a fortieth; one
+        // such burst and a frame may be there by right.
+        assert!(sent < allowed * 1.005 + 3_000.0, "{sent} of {allowed} in {changes} changes");
+
+        tree.set_rate(0, None);
+        tree.flush().unwrap();
+        until(|| first(&mut tree).queued == 0);
+        let end = first(&mut tree);
+        assert_eq!((end.packets - begin.packets, end.drops), (FRAMES.into(), 0));
         tree.remove().unwrap();
     });
 }
@@ -338,15 +343,15 @@ fn flows_share_where_the_kernel_has_no_fair_queue() {
     let total = GREEDY + usize::from(MODEST);
     let network = Network::new();
     let far = network.far_socket("10.9.0.2:9");
-    far.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    far.set_read_timeout(Some(RECEIVE_TIMEOUT)).unwrap();
     network.within(|| {
         let mut tree = install(&[&[SFQ]]);
         let greedy = UdpSocket::bind("10.9.0.1:1000").unwrap();
         greedy.send_to(&[0; 100], "10.9.0.2:9").unwrap();
         let mut received = [0; 2_000];
         far.recv(&mut received).unwrap();
-        // A frame in 12 ms.
-        tree.set_rate(0, Some(Rate::from_mbps(1)));
+        // A frame in 120 ms, until all wait.
+        tree.set_rate(0, Some(Rate::from_bps(100_000)));
         tree.flush().unwrap();
         for _ in 0..GREEDY {
             greedy.send_to(&[1; 1_458], "10.9.0.2:9").unwrap();
@@ -357,6 +362,8 @@ fn flows_share_where_the_kernel_has_no_fair_queue() {
         for socket in &modest {
             socket.send_to(&[2; 1_458], "10.9.0.2:9").unwrap();
         }
+        tree.set_rate(0, Some(Rate::from_mbps(10)));
+        tree.flush().unwrap();
         let order: Vec<u8> =
             (0..total).map(|_| far.recv(&mut received).map(|_| received[0]).unwrap()).collect();
         // A round, and what had left before they came.
