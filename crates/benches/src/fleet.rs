@@ -54,6 +54,9 @@ impl Fleet {
     }
 
     /// Delivers the one or two feedback messages of a tick to each bundle.
+    ///
+    /// This is a function of the machine code too, whose instructions can be counted.
+    #[inline(never)]
     pub fn answer(&mut self) {
         for bundle in &mut self.bundles {
             answer(bundle, self.tick);
@@ -61,6 +64,9 @@ impl Fleet {
     }
 
     /// Ends a tick: each bundle decides on its rate.
+    ///
+    /// This is a function of the machine code too, whose instructions can be counted.
+    #[inline(never)]
     pub fn control(&mut self) {
         for index in 0..self.bundles.len() {
             ControlLoop::prefetch_after(index, |index| self.bundles.get(index));
