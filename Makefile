@@ -127,11 +127,11 @@ fuzz-quick:
 	scripts/fuzz 60s
 
 bench: setup
-	$(CARGO) bench --workspace
+	$(CARGO) bench --locked -p forebay-benches --features live
 
 BENCH_FLAGS ?= --rounds 7 --seconds 4
 bench-dataplane: setup
-	$(AS_ROOT) $(CARGO) bench -p forebay --bench dataplane -- $(BENCH_FLAGS)
+	$(AS_ROOT) $(CARGO) bench --locked -p forebay-benches --features live --bench forwarding -- $(BENCH_FLAGS)
 
 deny:
 	@command -v cargo-deny >/dev/null || $(CARGO) install --locked cargo-deny

@@ -3,7 +3,8 @@
 //! a bare AF_XDP forwarder. `make bench-dataplane` runs it, as root:
 //!
 //! ```text
-//! cargo bench -p forebay --bench dataplane -- [--rounds N] [--seconds S] [--only ARM,...] [--json]
+//! cargo bench -p forebay-benches --features live --bench forwarding --
+//!     [--rounds N] [--seconds S] [--only ARM,...] [--json]
 //! ```
 //!
 //! # What is measured
@@ -29,15 +30,13 @@
 //! the kernel used time that it accounts to no thread.
 //!
 //! The bundles are open: there is no receivebox, since its XDP program would cost more on a veth
-//! than everything measured here. `cargo bench -p forebay-tc` measures the cost of rate changes.
+//! than everything measured here. The benchmark `tc_netlink` measures the cost of rate changes.
 
 #![allow(clippy::unwrap_used, reason = "a benchmark may panic")]
 
 mod arms;
 mod cpu;
 mod forwarder;
-#[path = "../../../dataplane/tests/namespace/mod.rs"]
-mod namespace;
 mod network;
 mod table;
 mod traffic;
@@ -47,6 +46,7 @@ use std::time::Duration;
 
 use arms::Arm;
 use cpu::Cpu;
+use forebay_test_support::has_root;
 use network::{Load, Network};
 use table::Table;
 
@@ -81,10 +81,11 @@ fn main() {
     if forwarder::is_asked_for() {
         return forwarder::run();
     }
-    if !namespace::has_root() {
+    if !has_root() {
         return;
     }
     let options = options();
+    arms::build_program();
     let mut table = Table::default();
     for round in 1..=options.rounds {
         eprintln!("round {round} of {}", options.rounds);

@@ -1,5 +1,6 @@
 //! What the tree costs on a device with several transmit queues, where it takes the place of `mq`:
-//! its one lock is shared by all cores. `cargo bench -p forebay-tc --bench multiqueue` as root.
+//! its one lock is shared by all cores. `cargo bench -p forebay-benches --features live --bench
+//! tc_multiqueue` as root.
 //!
 //! A thread on each core sends UDP to a TUN device that nobody reads, in a network namespace of its
 //! own. The device has a queue for each thread, and discards what does not fit into its rings, so

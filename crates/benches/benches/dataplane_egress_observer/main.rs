@@ -1,5 +1,6 @@
 //! What it costs to see a packet leave the kernel's queues, by the kernel's own account of its BPF
-//! programs: `cargo bench -p forebay-dataplane --bench egress_observer`, as root.
+//! programs: `cargo bench -p forebay-benches --features live --bench
+//! dataplane_egress_observer`, as root.
 //!
 //! TCP goes from one namespace into the next. The tracepoint is the machine's, so that the program
 //! runs for the packets of other devices too, and turns away from them: what that costs is measured
@@ -7,9 +8,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a benchmark may panic")]
 
-#[path = "../tests/namespace/mod.rs"]
-mod namespace;
-#[path = "../tests/sites/mod.rs"]
 mod sites;
 
 use std::net::UdpSocket;
@@ -18,9 +16,10 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use forebay_dataplane::kernel::EgressObserver;
 use forebay_dataplane::{BundleRule, Hook, Netdev, Sampler};
 use forebay_system::clock;
+use forebay_test_support::has_root;
+use forebay_test_support::namespace::{enter, run};
 use forebay_units::Nanos;
 use libbpf_rs::query::ProgInfoIter;
-use namespace::{has_root, run};
 use sites::{FROM, KEY, Sites, TO, prefixes};
 
 const LEN: usize = 256 << 20;
@@ -51,7 +50,7 @@ impl Runs {
 /// The program's runs while TCP carries its load.
 fn during(sites: &Sites, program: &str) -> Runs {
     let before = Runs::of(program);
-    sites.tcp(0, LEN);
+    sites.tcp(LEN);
     Runs::of(program).since(before)
 }
 
@@ -104,7 +103,7 @@ fn main() {
         run(&format!("ip -n {a} link set {device} up"));
     }
     run(&format!("ip -n {a} neigh add 10.99.0.2 lladdr 02:00:00:00:00:02 dev idle"));
-    namespace::enter(&a);
+    enter(&a);
     let mut idle = EgressObserver::attach(&Netdev::find("idle").unwrap()).unwrap();
     idle.set_bundles(&[prefixes(&TO)]).unwrap();
     idle.report_alive(clock::now() + Nanos::from_secs(3_600)).unwrap();
@@ -128,9 +127,9 @@ fn main() {
         run(&format!("ip netns exec {a} ethtool -K eth0 tso {tso}"));
         for bundles in [1, 1000] {
             let observer = observer(bundles);
-            let before = sites.sent(&a, "eth0");
+            let before = Sites::sent(&a, "eth0");
             let runs = during(&sites, "fb_egress");
-            let own = sites.sent(&a, "eth0") - before;
+            let own = Sites::sent(&a, "eth0") - before;
             let nanos = runs.nanos as f64 - other * (runs.count - own) as f64;
             let packets = observer.counts(0).unwrap().packets;
             let (each, packet) = (nanos / own as f64, nanos / packets as f64);
@@ -140,7 +139,7 @@ fn main() {
     // XDP comes last: it makes the router cut its super-packets up.
     run(&format!("ip netns exec {b} ethtool -K eth0 gro on"));
     run(&format!("ip netns exec {a} ethtool -K eth0 tso on"));
-    namespace::enter(&b);
+    enter(&b);
     println!("receivebox  ns per run  ns per packet on the wire");
     for (hook, program) in [(Hook::Tc, "fb_ingress"), (Hook::Xdp, "fb_receivebox")] {
         let rule = BundleRule {

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::namespace::{Namespace, run};
+use forebay_test_support::namespace::{Namespace, run};
 
 pub(crate) struct Network {
     pub(crate) near: Namespace,

@@ -2,13 +2,27 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use crate::forwarder;
-use crate::namespace::run;
 use crate::network::{FLOWS, Load, Network, Way};
+use forebay_test_support::namespace::run;
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_forebay");
+/// Builds the program `forebay`, as a release.
+pub(crate) fn build_program() {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let built =
+        Command::new(cargo).args(["build", "--locked", "--release", "-p", "forebay"]).status();
+    assert!(built.unwrap().success(), "cargo cannot build forebay");
+}
+
+/// Returns the path of the program `forebay`. This benchmark is in `deps` of a profile's directory,
+/// beside the one of releases.
+fn program() -> PathBuf {
+    let me = std::env::current_exe().unwrap();
+    me.ancestors().nth(3).unwrap().join("release/forebay")
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Arm {
@@ -146,13 +160,13 @@ fn ready(mut command: Command) -> Child {
 fn sendbox(network: &Network, config: &str) -> Child {
     let key = network.dir.join("key");
     if !key.exists() {
-        let made = Command::new(PROGRAM).arg("keygen").arg(&key).stdout(Stdio::null()).status();
+        let made = Command::new(program()).arg("keygen").arg(&key).stdout(Stdio::null()).status();
         assert!(made.unwrap().success());
     }
     let file = network.dir.join("sendbox.toml");
     fs::write(&file, config).unwrap();
     let mut command = network.command();
-    command.args([PROGRAM, "sendbox", "--config"]).arg(file).stderr(Stdio::null());
+    command.arg(program()).args(["sendbox", "--config"]).arg(file).stderr(Stdio::null());
     ready(command)
 }
 

@@ -2,8 +2,8 @@
 //! connected socket for each flow. It needs root:
 //!
 //! ```text
-//! cargo bench -p forebay-dataplane --bench udp_egress -- [--flows N,...] [--turns N] [--burst N]
-//!     [--rounds N] [--seconds S] [--only ARM,...]
+//! cargo bench -p forebay-benches --features live --bench dataplane_udp_egress --
+//!     [--flows N,...] [--turns N] [--burst N] [--rounds N] [--seconds S] [--only ARM,...]
 //! ```
 //!
 //! # What is measured
@@ -42,8 +42,6 @@ mod cpu;
 mod engine;
 mod fq;
 mod load;
-#[path = "../../tests/namespace/mod.rs"]
-mod namespace;
 mod network;
 mod receiver;
 mod sockets;
@@ -55,6 +53,8 @@ use std::time::Duration;
 use cpu::Cpu;
 use forebay_system::clock;
 use forebay_system::signals::Signals;
+use forebay_test_support::has_root;
+use forebay_test_support::namespace::enter;
 use forebay_units::Nanos;
 use load::{Gate, Load};
 use network::Network;
@@ -138,7 +138,7 @@ fn options() -> Options {
 }
 
 fn main() {
-    if !namespace::has_root() {
+    if !has_root() {
         return;
     }
     let options = options();
@@ -195,7 +195,7 @@ fn run(arm: Arm, load: Load, seconds: f64, descriptors: u32) -> Option<[f64; COL
         .map(|part| {
             let (name, gate) = (network.near.0.clone(), Arc::clone(&gate));
             thread::spawn(move || {
-                namespace::enter(&name);
+                enter(&name);
                 let flows = load.part(part, threads);
                 match arm {
                     Arm::Engine => engine::send(load, flows, Nanos(1 << 11), &gate),

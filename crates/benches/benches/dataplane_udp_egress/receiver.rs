@@ -13,8 +13,8 @@ use forebay_system::clock;
 use forebay_units::Nanos;
 
 use crate::load::{Load, PORTS};
-use crate::namespace::within;
 use crate::sockets::set;
+use forebay_test_support::namespace::within;
 
 /// The arrival of a message of a flow that is read.
 struct Arrival {

@@ -1,6 +1,6 @@
 //! What changes of rate and questions for counts cost, in CPU time of this thread, which is where
-//! the kernel does the work: `cargo bench -p forebay-tc` as root. In a network namespace of its
-//! own.
+//! the kernel does the work: `cargo bench -p forebay-benches --features live --bench tc_netlink` as
+//! root. In a network namespace of its own.
 
 #![allow(missing_docs, reason = "a program")]
 #![allow(clippy::unwrap_used, reason = "a benchmark may panic")]

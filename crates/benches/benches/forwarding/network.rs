@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use crate::namespace::{Namespace, run};
+use forebay_test_support::namespace::{Namespace, run};
 
 /// The size of the packets that the middle sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
