@@ -1,6 +1,7 @@
 //! The time of whole runs of ten simulated seconds, and of an event in the event queue.
 //!
-//! `cargo bench -p forebay-benches --bench sim_dumbbell`; the bench `sim_speed` prints packet-hops per second.
+//! `cargo bench -p forebay-benches --bench sim_dumbbell`; the benchmark `sim_speed` prints
+//! packet-hops per second.
 #![allow(missing_docs, reason = "criterion's macros generate undocumented items")]
 
 use std::time::Instant;

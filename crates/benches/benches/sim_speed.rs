@@ -1,9 +1,9 @@
 //! The speed of the simulator in packet-hops per second on one core, and its memory.
 //!
 //! Each network runs in a separate process. A hop is a link, a sendbox or a receivebox that a
-//! packet enters. `cargo bench -p forebay-benches --bench sim_speed` runs all networks. With `-- NAME` it
-//! runs those whose names contain NAME, and with a number after that it runs them that many times
-//! as long.
+//! packet enters. `cargo bench -p forebay-benches --bench sim_speed` runs all networks. With
+//! `-- NAME` it runs those whose names contain NAME, and with a number after that it runs them that
+//! many times as long.
 
 use std::process::Command;
 

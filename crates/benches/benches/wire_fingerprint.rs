@@ -1,4 +1,4 @@
-//! What the fingerprint of a packet costs: `cargo bench -p forebay-benches --bench wire_fingerprint`.
+//! The time of a packet's fingerprint: `cargo bench -p forebay-benches --bench wire_fingerprint`.
 
 #![allow(missing_docs, reason = "criterion's macro makes public functions")]
 

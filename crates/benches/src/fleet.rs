@@ -14,8 +14,8 @@ const RTT_TICKS: u64 = 5;
 
 /// Equal bundles on a path of 50 ms. Packets are numbered, so every 64th is a boundary.
 ///
-/// The parts of a tick run one after another, each for all bundles, as in a sendbox: [`Self::send`],
-/// [`Self::answer`], [`Self::control`].
+/// The parts of a tick run one after another, each for all bundles, as in a sendbox:
+/// [`Self::send`], [`Self::answer`], [`Self::control`].
 #[derive(Debug)]
 pub struct Fleet {
     /// The control loops, one of each bundle.

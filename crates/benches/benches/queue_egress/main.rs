@@ -1,7 +1,7 @@
 //! The egress engine with many flows: cost of a packet, pacing error, fairness across cores.
 //!
-//! `cargo bench -p forebay-benches --bench queue_egress` prints three tables. Arguments select tables:
-//! `cost`, `engine` (the first without rivals), `pacing`, `cores`. With
+//! `cargo bench -p forebay-benches --bench queue_egress` prints three tables. Arguments select
+//! tables: `cost`, `engine` (the first without rivals), `pacing`, `cores`. With
 //! `GLIBC_TUNABLES=glibc.malloc.hugetlb=1` the same memory lies in huge pages.
 //!
 //! * `cost`: a packet's enqueue, scheduling and dequeue, by the number of flows. Half of the flows

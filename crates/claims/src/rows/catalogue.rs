@@ -104,7 +104,7 @@ pub enum How {
     /// Guests in virtual time, with and without the patch in their kernel; by the names of their
     /// files.
     Guests(Vec<(String, Experiment)>),
-    /// Guests at a back end, in real time: `cargo bench -p forebay-vhost --bench zd` runs them.
+    /// Guests at a back end, in real time. The benchmark `vhost_zd` of `forebay-benches` runs them.
     BackEnd,
     /// Connections through the network stack of this machine, in real time.
     Stack(Load),

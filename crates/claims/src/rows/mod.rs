@@ -57,8 +57,8 @@ pub fn run(
         }
         How::Stack(load) => stack::run(load, interrupt, told),
         How::BackEnd => Err(Failed(format!(
-            "`{}` needs root and real time: `cargo bench -p forebay-vhost --bench zd -- --store \
-             DIR` runs it, where DIR is the page's",
+            "`{}` needs root and real time: `cargo bench -p forebay-benches --features live \
+             --bench vhost_zd -- --store DIR` runs it, where DIR is the page's",
             claim.id
         ))),
     }

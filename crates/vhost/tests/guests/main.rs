@@ -1,20 +1,18 @@
 //! Backpressure with real guests: a short run with zD and one with drops. The test is skipped where
-//! no guest can run. `cargo bench -p forebay-vhost --bench zd` takes longer and prints a table.
+//! no guest can run. `cargo bench -p forebay-benches --features live --bench
+//! vhost_zd` takes longer and prints tables.
 #![allow(clippy::unwrap_used, reason = "a test")]
-
-#[allow(dead_code, reason = "the benchmark needs more")]
-mod harness;
 
 use std::process::ExitCode;
 
 use forebay_guest::Kernel;
-use harness::{EgressKind, Inside, Mode, Run, greedy, mixed, with_dualpi2};
+use forebay_vhost_guests::{EgressKind, Inside, Mode, Run, greedy, mixed, with_dualpi2};
 
 fn main() -> ExitCode {
-    if let Some(code) = harness::as_started() {
+    if let Some(code) = forebay_vhost_guests::as_started() {
         return code;
     }
-    let Some(kernel) = harness::kernel(Kernel::Plain) else { return ExitCode::SUCCESS };
+    let Some(kernel) = forebay_vhost_guests::kernel(Kernel::Plain) else { return ExitCode::SUCCESS };
     let run = Run {
         egress: EgressKind::Tap,
         warm_up: 2,

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::backend::{Backend, EgressKind, Place};
-use super::guest;
-use super::machine::Machine;
-use super::sink::Sink;
+use crate::backend::{Backend, EgressKind, Place};
+use crate::guest;
+use crate::machine::Machine;
+use crate::sink::Sink;
 
 /// Behaviour of a full buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mode {
+pub enum Mode {
     /// Pause the virtual machines.
     Zd,
     /// Drop packets that do not fit.
@@ -24,34 +24,35 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Settings of a run.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Run {
-    pub(crate) egress: EgressKind,
+pub struct Run {
+    /// Connection between the back end and the sink.
+    pub egress: EgressKind,
     /// Warm-up before the measurement, in seconds.
-    pub(crate) warm_up: u64,
+    pub warm_up: u64,
     /// Measured time in seconds.
-    pub(crate) seconds: u64,
+    pub seconds: u64,
     /// Rate at which the buffer is emptied, in Mbit/s.
-    pub(crate) mbps: u64,
+    pub mbps: u64,
     /// Size of the buffer in packets.
-    pub(crate) limit: u64,
+    pub limit: u64,
     /// The greedy guest.
-    pub(crate) inside: Inside,
+    pub inside: Inside,
 }
 
 /// What is inside a guest.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Inside {
+pub struct Inside {
     /// Number of backlogged flows.
-    pub(crate) flows: u32,
+    pub flows: u32,
     /// Length of the guest's own queue in packets.
-    pub(crate) queue: u32,
+    pub queue: u32,
     /// Whether the guest's kernel has the patch of `kernel/zd`, switched on.
-    pub(crate) backpressure: bool,
+    pub backpressure: bool,
 }
 
 impl Inside {
     /// A hundred flows over a queue of the usual length, without the patch.
-    pub(crate) const USUAL: Self = Self { flows: 100, queue: 1000, backpressure: false };
+    pub const USUAL: Self = Self { flows: 100, queue: 1000, backpressure: false };
 
     fn switch(self) -> &'static str {
         if self.backpressure { guest::ZD } else { "off" }
@@ -60,69 +61,69 @@ impl Inside {
 
 /// Result of one guest with backlogged flows.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Greedy {
+pub struct Greedy {
     /// Packets that the scheduled buffer dropped in the whole run.
-    pub(crate) dropped: u64,
+    pub dropped: u64,
     /// Packets that the buffer's AQM marked in the whole run.
-    pub(crate) marked: u64,
+    pub marked: u64,
     /// Segments that TCP retransmitted in the measured time.
-    pub(crate) retransmissions: u64,
+    pub retransmissions: u64,
     /// Number of measured round trips.
-    pub(crate) round_trips: u64,
+    pub round_trips: u64,
     /// Packets that the guest's own queue dropped in the measured time.
-    pub(crate) local_drops: u64,
+    pub local_drops: u64,
     /// Median round trip in milliseconds.
-    pub(crate) p50: f64,
+    pub p50: f64,
     /// 99th percentile of round trips in milliseconds.
-    pub(crate) p99: f64,
+    pub p99: f64,
     /// 99.9th percentile of round trips in milliseconds.
-    pub(crate) p999: f64,
+    pub p999: f64,
     /// 99.99th percentile of round trips in milliseconds.
-    pub(crate) p9999: f64,
+    pub p9999: f64,
     /// Payload that arrived at the sink, in Mbit/s.
-    pub(crate) goodput: f64,
+    pub goodput: f64,
     /// Processor time of the back end's data thread, in percent of a core.
-    pub(crate) cpu: f64,
+    pub cpu: f64,
     /// Packets taken out of the ring.
-    pub(crate) taken: u64,
+    pub taken: u64,
     /// Number of times that the guest was paused.
-    pub(crate) paused: u64,
+    pub paused: u64,
 }
 
 /// Result of two guests: a greedy one, and one with a single closed loop of requests.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Shared {
+pub struct Shared {
     /// Number of answered requests.
-    pub(crate) requests: u64,
+    pub requests: u64,
     /// Median latency of the requests in milliseconds.
-    pub(crate) p50: f64,
+    pub p50: f64,
     /// 99th percentile of the latency in milliseconds.
-    pub(crate) p99: f64,
+    pub p99: f64,
     /// Packets that the scheduled buffer dropped.
-    pub(crate) dropped: u64,
+    pub dropped: u64,
     /// Payload of the greedy guest that arrived, in Mbit/s.
-    pub(crate) goodput: f64,
+    pub goodput: f64,
 }
 
 /// Result of one guest with a greedy application and a closed loop of requests.
 #[derive(Clone, Debug)]
-pub(crate) struct Mixed {
+pub struct Mixed {
     /// Number of answered requests.
-    pub(crate) requests: u64,
+    pub requests: u64,
     /// Median latency of the requests in milliseconds.
-    pub(crate) p50: f64,
+    pub p50: f64,
     /// 99th percentile of the latency in milliseconds.
-    pub(crate) p99: f64,
+    pub p99: f64,
     /// Packets that the scheduled buffer dropped.
-    pub(crate) dropped: u64,
+    pub dropped: u64,
     /// Packets that the guest's own queues dropped in the measured time.
-    pub(crate) local_drops: u64,
+    pub local_drops: u64,
     /// Payload of the greedy application that arrived, in Mbit/s.
-    pub(crate) goodput: f64,
+    pub goodput: f64,
     /// Packets taken out of each of several rings.
-    pub(crate) taken: Vec<u64>,
+    pub taken: Vec<u64>,
     /// Number of times that the guest was paused because of each of several rings.
-    pub(crate) paused: Vec<u64>,
+    pub paused: Vec<u64>,
 }
 
 fn config(mode: Mode, policy: &str, run: Run, place: &Place, vms: &[&str]) -> String {
@@ -169,12 +170,12 @@ fn stream(switch: &str, run: Run) -> String {
 }
 
 /// Runs one guest whose flows could fill the buffer many times.
-pub(crate) fn greedy(kernel: &Path, mode: Mode, run: Run) -> Greedy {
+pub fn greedy(kernel: &Path, mode: Mode, run: Run) -> Greedy {
     alone(kernel, mode, "fifo", run.inside.switch(), run)
 }
 
 /// Runs that guest at a back end with DualPI2 and without backpressure; its TCP asks for ECN.
-pub(crate) fn with_dualpi2(kernel: &Path, run: Run) -> Greedy {
+pub fn with_dualpi2(kernel: &Path, run: Run) -> Greedy {
     alone(kernel, Mode::Drop, "dualpi2", guest::ECN, run)
 }
 
@@ -208,7 +209,7 @@ fn alone(kernel: &Path, mode: Mode, policy: &str, switch: &str, run: Run) -> Gre
 
 /// Runs a greedy guest beside one with occasional requests. With zD the schedule is fair; without,
 /// it is a FIFO as behind vhost-net.
-pub(crate) fn shared(kernel: &Path, mode: Mode, run: Run) -> Shared {
+pub fn shared(kernel: &Path, mode: Mode, run: Run) -> Shared {
     let place = Place::new(run.egress);
     let policy = if mode == Mode::Zd { "fair" } else { "fifo" };
     let text = config(mode, policy, run, &place, &["greedy", "quiet"]);
@@ -237,7 +238,7 @@ pub(crate) fn shared(kernel: &Path, mode: Mode, run: Run) -> Shared {
 
 /// Runs one guest with `rings` pairs of rings, whose greedy application and whose requests use
 /// different ones if there are several.
-pub(crate) fn mixed(kernel: &Path, mode: Mode, run: Run, rings: u8) -> Mixed {
+pub fn mixed(kernel: &Path, mode: Mode, run: Run, rings: u8) -> Mixed {
     let place = Place::new(run.egress);
     let text = config(mode, "fifo", run, &place, &["mixed"]) + &format!("queues = {rings}\n");
     let backend = Backend::start(&place, &text);

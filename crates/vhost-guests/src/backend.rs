@@ -17,10 +17,10 @@ const SINK_DEVICE: &str = "fb-sink";
 /// Name of the back end's port, the other end of the sink's veth.
 const PORT: &str = "fb-port";
 /// Address of the sink.
-pub(super) const SINK: &str = "10.99.0.1";
+pub(crate) const SINK: &str = "10.99.0.1";
 
 /// Runs the back end of the configuration in `file`, as `forebay vhost --json` does.
-pub(super) fn main(file: &Path) -> ExitCode {
+pub(crate) fn main(file: &Path) -> ExitCode {
     let load = VhostConfig::load(file).map_err(forebay_vhost::Error::from);
     match load.and_then(|config| forebay_vhost::run(config, true)) {
         Ok(()) => ExitCode::SUCCESS,
@@ -32,7 +32,7 @@ pub(super) fn main(file: &Path) -> ExitCode {
 }
 
 /// Runs a command, which must succeed.
-pub(super) fn run(line: &str) {
+pub(crate) fn run(line: &str) {
     let mut words = line.split(' ');
     let out = Command::new(words.next().unwrap()).args(words).output().unwrap();
     assert!(out.status.success(), "{line}: {}", String::from_utf8_lossy(&out.stderr));
@@ -40,7 +40,7 @@ pub(super) fn run(line: &str) {
 
 /// Connection between the back end and the sink.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum EgressKind {
+pub enum EgressKind {
     /// A TAP device; the sink uses the kernel's end of it.
     Tap,
     /// A veth pair between two namespaces; the back end has a port on one end.
@@ -48,17 +48,17 @@ pub(crate) enum EgressKind {
 }
 
 /// Network namespaces and a directory, removed when dropped.
-pub(super) struct Place {
+pub(crate) struct Place {
     egress: EgressKind,
     /// Namespace of the back end.
     inner: String,
     /// Namespace of the sink; the same one with a TAP device.
-    pub(super) outer: String,
-    pub(super) dir: PathBuf,
+    pub(crate) outer: String,
+    pub(crate) dir: PathBuf,
 }
 
 impl Place {
-    pub(super) fn new(egress: EgressKind) -> Self {
+    pub(crate) fn new(egress: EgressKind) -> Self {
         let inner = format!("fb-vhost-{}", std::process::id());
         let outer = match egress {
             EgressKind::Tap => inner.clone(),
@@ -87,7 +87,7 @@ impl Place {
     }
 
     /// Lines of the configuration that name the way out.
-    pub(super) fn outside(&self) -> String {
+    pub(crate) fn outside(&self) -> String {
         match self.egress {
             EgressKind::Tap => format!("tap = \"{SINK_DEVICE}\"\nsuper_packets = false\n"),
             EgressKind::Port => format!("interface = \"{PORT}\"\n"),
@@ -110,14 +110,14 @@ impl Drop for Place {
 }
 
 /// A running back end; killed when dropped.
-pub(super) struct Backend {
+pub(crate) struct Backend {
     child: Child,
     said: Receiver<Value>,
 }
 
 impl Backend {
     /// Starts a back end with `config` and gives the sink's device its address.
-    pub(super) fn start(place: &Place, config: &str) -> Self {
+    pub(crate) fn start(place: &Place, config: &str) -> Self {
         let file = place.dir.join("vhost.toml");
         fs::write(&file, config).unwrap();
         let mut child = Command::new("ip")
@@ -155,7 +155,7 @@ impl Backend {
     }
 
     /// Stops it in order and returns its total counts.
-    pub(super) fn stop(mut self) -> Value {
+    pub(crate) fn stop(mut self) -> Value {
         // SAFETY: the call takes two integers; the child is not reaped, so the id is still its own.
         unsafe { libc::kill(self.child.id() as libc::pid_t, libc::SIGTERM) };
         let total = self.hear("total");

@@ -8,15 +8,15 @@ use forebay_guest::sockopt;
 use forebay_guest::stamps::{self, Stamps};
 use serde_json::{Value, json};
 
-use super::backend::SINK;
-use super::{guest, percentiles, sink};
+use crate::backend::SINK;
+use crate::{guest, percentiles, sink};
 
 /// Bytes passed to the kernel at a time; the round trip of each such piece is measured.
 const PIECE: usize = 16 << 10;
 /// Maximum number of unsent bytes of a flow before it gets more.
 const UNSENT: i32 = PIECE as i32;
 
-pub(super) fn run(flows: usize, warm_up: Duration, length: Duration) -> Value {
+pub(crate) fn run(flows: usize, warm_up: Duration, length: Duration) -> Value {
     let flows: Vec<_> = (0..flows).map(|_| connect()).collect();
     let mut stamps: Vec<_> = flows.iter().map(|_| Stamps::default()).collect();
     let events = libc::POLLOUT;

@@ -1,23 +1,24 @@
 //! Compares zD with dropping, with real guests.
 //!
-//! `cargo bench -p forebay-vhost --bench zd -- [RUNS] [MBPS] [SECONDS] [PACKETS]` prints tables;
-//! with the word `rings` before the numbers, only that of a guest with several rings.
-//! `-- --store DIR [CLAIM]` runs the claims of `forebay lab reproduce zd` and stores the results.
+//! ```text
+//! cargo bench -p forebay-benches --features live --bench vhost_zd -- ARGUMENT...
+//! ```
+//!
+//! - `[RUNS] [MBPS] [SECONDS] [PACKETS]` prints tables. With the word `rings` before the numbers,
+//!   it prints only the table of a guest with several rings.
+//! - `--store DIR [CLAIM]` runs the claims of `forebay lab reproduce zd` and stores the results.
 #![allow(clippy::unwrap_used, reason = "a benchmark")]
 
-#[allow(dead_code, reason = "the test needs more")]
-#[path = "../../tests/guests/harness/mod.rs"]
-mod harness;
 mod store;
 
 use std::path::Path;
 use std::process::ExitCode;
 
 use forebay_guest::Kernel;
-use harness::{EgressKind, Inside, Mode, Run, greedy, mixed, shared};
+use forebay_vhost_guests::{EgressKind, Inside, Mode, Run, greedy, mixed, shared};
 
 fn main() -> ExitCode {
-    if let Some(code) = harness::as_started() {
+    if let Some(code) = forebay_vhost_guests::as_started() {
         return code;
     }
     let mut words = std::env::args().skip_while(|word| word != "--store").skip(1);
@@ -25,7 +26,9 @@ fn main() -> ExitCode {
         store::run(Path::new(&dir), words.next().filter(|word| !word.starts_with('-')));
         return ExitCode::SUCCESS;
     }
-    let Some(kernel) = harness::kernel(Kernel::Plain) else { return ExitCode::SUCCESS };
+    let Some(kernel) = forebay_vhost_guests::kernel(Kernel::Plain) else {
+        return ExitCode::SUCCESS;
+    };
     let given: Vec<u64> = std::env::args().filter_map(|word| word.parse().ok()).collect();
     let of = |i: usize, default: u64| given.get(i).copied().unwrap_or(default);
     let (mbps, limit) = (of(1, 200), of(3, 1000));

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 /// Computes percentiles in milliseconds, by nearest rank, of samples in nanoseconds.
-pub(super) fn of(mut samples: Vec<u64>) -> Value {
+pub(crate) fn of(mut samples: Vec<u64>) -> Value {
     samples.sort_unstable();
     let at = |share: f64| {
         let rank = (samples.len() as f64 * share).ceil() as usize;

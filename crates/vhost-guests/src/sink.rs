@@ -7,24 +7,24 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 
-use super::backend::Place;
+use crate::backend::Place;
 
 /// TCP port whose bytes are discarded.
-pub(super) const DISCARD: u16 = 5001;
+pub(crate) const DISCARD: u16 = 5001;
 /// TCP port whose bytes are echoed.
-pub(super) const ECHO: u16 = 5002;
+pub(crate) const ECHO: u16 = 5002;
 /// Maximum number of bytes read from a flow at a time.
 const CHUNK: usize = 1 << 20;
 
 /// A running sink; stopped when dropped.
-pub(super) struct Sink {
+pub(crate) struct Sink {
     bytes: Arc<AtomicU64>,
     ends: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Sink {
-    pub(super) fn start(place: &Place) -> Self {
+    pub(crate) fn start(place: &Place) -> Self {
         let namespace = File::open(format!("/run/netns/{}", place.outer)).unwrap();
         let (bytes, ends) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
         let (counter, end) = (Arc::clone(&bytes), Arc::clone(&ends));
@@ -37,7 +37,7 @@ impl Sink {
     }
 
     /// Number of bytes discarded so far.
-    pub(super) fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 }

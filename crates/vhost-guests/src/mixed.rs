@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{requests, stream};
+use crate::{requests, stream};
 
 /// Runs `flows` backlogged flows beside the requests; returns the results of both.
-pub(super) fn run(flows: usize, warm_up: Duration, length: Duration) -> Value {
+pub(crate) fn run(flows: usize, warm_up: Duration, length: Duration) -> Value {
     let greedy = thread::spawn(move || stream::run(flows, warm_up, length));
     let mut result = requests::run(warm_up, length);
     let greedy = greedy.join().unwrap();

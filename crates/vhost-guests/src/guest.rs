@@ -8,21 +8,21 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::machine::RESULT;
-use super::{mixed, requests, sink, stream};
+use crate::machine::RESULT;
+use crate::{mixed, requests, sink, stream};
 
 /// The word for a guest whose kernel's backpressure is on.
-pub(super) const ZD: &str = "zd";
+pub(crate) const ZD: &str = "zd";
 /// The word for a guest whose TCP asks for ECN.
-pub(super) const ECN: &str = "ecn";
+pub(crate) const ECN: &str = "ecn";
 /// Name of the guest's network card.
-pub(super) const CARD: &str = "eth0";
+pub(crate) const CARD: &str = "eth0";
 /// The sysctl of `kernel/zd`.
 const SWITCH: &str = "/proc/sys/net/core/zd";
 
 /// Runs a guest. `words` are what is switched on in its kernel, the kind of work, and the arguments
 /// of the work, of which the first two are the guest's address and the length of its queue.
-pub(super) fn main(words: &[String]) -> ExitCode {
+pub(crate) fn main(words: &[String]) -> ExitCode {
     let seconds = |word: &str| Duration::from_secs(word.parse().unwrap());
     set_up(&words[0]);
     let number = |word: &str| word.parse().unwrap();
@@ -104,7 +104,7 @@ fn run(program: &str, line: &str) {
 }
 
 /// Packets that the qdiscs of `device` dropped.
-pub(super) fn queue_drops(device: &str) -> io::Result<u64> {
+pub(crate) fn queue_drops(device: &str) -> io::Result<u64> {
     let out = Command::new("tc").args(["-s", "-j", "qdisc", "show", "dev", device]).output()?;
     let queues: Value = serde_json::from_slice(&out.stdout)?;
     let queues = queues.as_array().map(Vec::as_slice).unwrap_or_default();

@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::backend::SINK;
-use super::{percentiles, sink};
+use crate::backend::SINK;
+use crate::{percentiles, sink};
 
 /// Length in bytes of a request and of its answer.
-pub(super) const SIZE: usize = 100;
+pub(crate) const SIZE: usize = 100;
 
-pub(super) fn run(warm_up: Duration, length: Duration) -> Value {
+pub(crate) fn run(warm_up: Duration, length: Duration) -> Value {
     let mut stream = TcpStream::connect((SINK, sink::ECHO)).unwrap();
     stream.set_nodelay(true).unwrap();
     let begun = Instant::now();

@@ -6,7 +6,7 @@ use forebay_guest::Kernel;
 use forebay_outcome::provenance;
 use forebay_outcome::{Row, Rows, SEED, Store};
 
-use crate::harness::{self, EgressKind, Inside, Mode, Run, greedy, shared};
+use forebay_vhost_guests::{EgressKind, Inside, Mode, Run, greedy, shared};
 
 /// Rates in Mbit/s that a guest can exceed on two cores.
 const RATES: [u64; 2] = [200, 400];
@@ -59,7 +59,7 @@ fn at(mbps: u64, limit: u64, inside: Inside) -> Run {
 
 /// Runs both modes at all rates, with buffers of `limits` packets.
 fn every(limits: &[u64], values: fn(&Path, Mode, Run) -> Values) -> Option<Vec<Row>> {
-    let kernel = harness::kernel(Kernel::Plain)?;
+    let kernel = forebay_vhost_guests::kernel(Kernel::Plain)?;
     let mut rows = Vec::new();
     for &limit in limits {
         for mbps in RATES {
@@ -80,8 +80,9 @@ fn every(limits: &[u64], values: fn(&Path, Mode, Run) -> Values) -> Option<Vec<R
 
 /// Runs a crowded guest with and without the patch in its kernel, at a back end of both modes.
 fn both_layers() -> Option<Vec<Row>> {
-    let kernel =
-        |backpressure| harness::kernel(if backpressure { Kernel::Zd } else { Kernel::Unpatched });
+    let kernel = |backpressure| {
+        forebay_vhost_guests::kernel(if backpressure { Kernel::Zd } else { Kernel::Unpatched })
+    };
     let kernels: [(bool, PathBuf); 2] = [(false, kernel(false)?), (true, kernel(true)?)];
     let (mbps, rate) = (CROWDED_MBPS, format!("{CROWDED_MBPS} Mbit/s"));
     let mut rows = Vec::new();

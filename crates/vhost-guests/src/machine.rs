@@ -12,17 +12,17 @@ use std::time::Duration;
 use serde_json::Value;
 
 /// Prefix of a guest's line with its result.
-pub(super) const RESULT: &str = "fb-result ";
+pub(crate) const RESULT: &str = "fb-result ";
 
 /// A running guest; dropping it kills all its processes.
-pub(super) struct Machine {
+pub(crate) struct Machine {
     child: Child,
     lines: Receiver<String>,
 }
 
 impl Machine {
     /// Boots `kernel` with its network device at `socket`; its first process does `work`.
-    pub(super) fn boot(kernel: &Path, dir: &Path, socket: &Path, work: &[String]) -> Self {
+    pub(crate) fn boot(kernel: &Path, dir: &Path, socket: &Path, work: &[String]) -> Self {
         let own = dir.join(format!("guest-{}", socket.file_stem().unwrap().to_string_lossy()));
         std::fs::create_dir(&own).unwrap();
         symlink(std::env::current_exe().unwrap(), own.join("init")).unwrap();
@@ -63,7 +63,7 @@ impl Machine {
     }
 
     /// Waits for the guest's end and returns the result of its work.
-    pub(super) fn result(mut self, patience: Duration) -> Value {
+    pub(crate) fn result(mut self, patience: Duration) -> Value {
         let mut console = Vec::new();
         let mut result = None;
         loop {
