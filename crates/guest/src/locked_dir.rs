@@ -137,8 +137,6 @@ mod tests {
     use std::fs::Permissions;
     use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 
-    use forebay_test_support::has_root;
-
     use super::*;
 
     fn base(name: &str) -> PathBuf {
@@ -224,23 +222,29 @@ mod tests {
         fs::remove_dir_all(&victim).unwrap();
     }
 
-    #[test]
-    fn a_directory_of_another_user_is_not_removed() {
-        if !has_root() {
-            return;
+    mod live {
+        use forebay_test_support::has_root;
+
+        use super::*;
+
+        #[test]
+        fn a_directory_of_another_user_is_not_removed() {
+            if !has_root() {
+                return;
+            }
+            let base = base("owners");
+            drop(LockedDir::create(&base, remove).unwrap());
+            let names = ["directory", "their-lock"].map(|name| base.join(name));
+            for other in &names {
+                unlocked(other, MARK);
+            }
+            chown(&names[0], Some(12_345), None).unwrap();
+            chown(names[1].join(LOCK), Some(12_345), None).unwrap();
+            drop(LockedDir::create(&base, remove).unwrap());
+            assert!(names.iter().all(|other| other.exists()));
+            chown(&base, Some(12_345), None).unwrap();
+            assert!(LockedDir::create(&base, remove).is_err());
+            fs::remove_dir_all(&base).unwrap();
         }
-        let base = base("owners");
-        drop(LockedDir::create(&base, remove).unwrap());
-        let names = ["directory", "their-lock"].map(|name| base.join(name));
-        for other in &names {
-            unlocked(other, MARK);
-        }
-        chown(&names[0], Some(12_345), None).unwrap();
-        chown(names[1].join(LOCK), Some(12_345), None).unwrap();
-        drop(LockedDir::create(&base, remove).unwrap());
-        assert!(names.iter().all(|other| other.exists()));
-        chown(&base, Some(12_345), None).unwrap();
-        assert!(LockedDir::create(&base, remove).is_err());
-        fs::remove_dir_all(&base).unwrap();
     }
 }

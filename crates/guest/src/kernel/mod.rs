@@ -278,21 +278,6 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_of_another_user_is_not_started() {
-        if !forebay_test_support::has_root() {
-            return;
-        }
-        let file = env::temp_dir().join(format!("fb-kernel-{}", std::process::id()));
-        fs::File::create_new(&file).unwrap();
-        trust(&file, "KERNEL").unwrap();
-        trust(Path::new("/no/such/place"), "KERNEL").unwrap();
-        std::os::unix::fs::chown(&file, Some(12_345), None).unwrap();
-        let told = trust(&file, "KERNEL").unwrap_err().to_string();
-        assert!(told.contains("belongs to another user") && told.contains("KERNEL"), "{told}");
-        fs::remove_file(&file).unwrap();
-    }
-
-    #[test]
     fn a_kernel_is_found_by_its_source_or_without_one() {
         let dir = env::temp_dir().join(format!("fb-kernels-{}", std::process::id()));
         fs::create_dir(&dir).unwrap();
@@ -314,5 +299,26 @@ mod tests {
     fn free_space_is_known_for_existing_paths() {
         assert!(room_in(Path::new("/")).is_some());
         assert_eq!(room_in(Path::new("/no/such/place")), None);
+    }
+
+    mod live {
+        use forebay_test_support::has_root;
+
+        use super::*;
+
+        #[test]
+        fn a_kernel_of_another_user_is_not_started() {
+            if !has_root() {
+                return;
+            }
+            let file = env::temp_dir().join(format!("fb-kernel-{}", std::process::id()));
+            fs::File::create_new(&file).unwrap();
+            trust(&file, "KERNEL").unwrap();
+            trust(Path::new("/no/such/place"), "KERNEL").unwrap();
+            std::os::unix::fs::chown(&file, Some(12_345), None).unwrap();
+            let told = trust(&file, "KERNEL").unwrap_err().to_string();
+            assert!(told.contains("belongs to another user") && told.contains("KERNEL"), "{told}");
+            fs::remove_file(&file).unwrap();
+        }
     }
 }

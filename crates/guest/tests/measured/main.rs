@@ -7,10 +7,12 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::OnceLock;
 
 use forebay_guest::zd::{self, Findings, Order, Queue, Work};
 use forebay_guest::{Error, Interrupt, Kernel, kernel_file};
 use forebay_test_support::{Need, skip_named};
+use libtest_mimic::{Arguments, Trial};
 
 /// The variable that requests this test, which builds two kernels first.
 const ASKED: &str = "FOREBAY_TEST_KERNEL";
@@ -28,9 +30,6 @@ const SEVERAL: Queue = Queue { queues: 4, ..QUEUE };
 /// A TUN device whose reader is the bottleneck.
 const TUN: Queue = Queue { limit: 16, tun: true, ..QUEUE };
 
-/// A test: its name, and its function of the two kernels.
-type Test = (&'static str, fn(&Kernels));
-
 struct Kernels {
     unpatched: PathBuf,
     zd: PathBuf,
@@ -40,41 +39,38 @@ fn main() -> ExitCode {
     if std::env::args().nth(1).as_deref() == Some("zd-guest") {
         return zd::guest();
     }
-    let tests: [Test; 12] = [
-        ("a_full_queue_drops_nothing", a_full_queue_drops_nothing),
-        ("segments_of_a_super_packet_are_not_lost", segments_of_a_super_packet_are_not_lost),
-        ("a_long_queue_causes_no_timeout", a_long_queue_causes_no_timeout),
-        ("each_queue_below_mq_has_its_own_paused_flows", each_queue_below_mq),
-        ("a_full_ring_of_a_tun_device_loses_nothing", a_full_ring_of_a_tun_device),
-        ("without_it_the_same_flows_are_dropped", without_it_the_same_flows_are_dropped),
-        ("switched_off_it_does_nothing", switched_off_it_does_nothing),
-        ("datagrams_wait", datagrams_wait),
-        ("datagrams_of_polling_sockets_wait", datagrams_of_polling_sockets_wait),
-        ("sockets_closed_while_paused_are_freed", sockets_closed_while_paused_are_freed),
-        ("a_device_goes_down_and_up", a_device_goes_down_and_up),
-        ("a_queue_is_deleted_and_comes_again", a_queue_is_deleted_and_comes_again),
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads.get_or_insert(1);
+    let tests = vec![
+        test("a_full_queue_drops_nothing", a_full_queue_drops_nothing),
+        test("segments_of_a_super_packet_are_not_lost", segments_of_a_super_packet_are_not_lost),
+        test("a_long_queue_causes_no_timeout", a_long_queue_causes_no_timeout),
+        test("each_queue_below_mq_has_its_own_paused_flows", each_queue_below_mq),
+        test("a_full_ring_of_a_tun_device_loses_nothing", a_full_ring_of_a_tun_device),
+        test("without_it_the_same_flows_are_dropped", without_it_the_same_flows_are_dropped),
+        test("switched_off_it_does_nothing", switched_off_it_does_nothing),
+        test("datagrams_wait", datagrams_wait),
+        test("datagrams_of_polling_sockets_wait", datagrams_of_polling_sockets_wait),
+        test("sockets_closed_while_paused_are_freed", sockets_closed_while_paused_are_freed),
+        test("a_device_goes_down_and_up", a_device_goes_down_and_up),
+        test("a_queue_is_deleted_and_comes_again", a_queue_is_deleted_and_comes_again),
     ];
-    // As with the usual harness, arguments select tests by name.
-    let wanted: Vec<_> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
-    let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|w| name.contains(w));
-    let tests: Vec<_> = tests.into_iter().filter(|(name, _)| is_wanted(name)).collect();
-    match kernels() {
-        Ok(kernels) => {
-            for (name, test) in tests {
-                println!("test {name} ...");
-                test(&kernels);
-            }
-        }
-        Err(why) => {
-            for (name, _) in tests {
-                skip_named(name, Need::ZdKernels, &why);
-            }
-        }
-    }
-    ExitCode::SUCCESS
+    libtest_mimic::run(&arguments, tests).exit_code()
 }
 
-/// Both kernels, or the reason why there are none.
+/// Makes a test that gets both kernels. Without them, it reports a skip.
+fn test(name: &'static str, run: fn(&Kernels)) -> Trial {
+    static KERNELS: OnceLock<Result<Kernels, String>> = OnceLock::new();
+    Trial::test(name, move || {
+        match KERNELS.get_or_init(kernels) {
+            Ok(kernels) => run(kernels),
+            Err(why) => skip_named(name, Need::ZdKernels, why),
+        }
+        Ok(())
+    })
+}
+
+/// Returns both kernels, or the reason why there are none.
 fn kernels() -> Result<Kernels, String> {
     if std::env::var_os(ASKED).is_none() {
         return Err("two kernels are built first, so only `make test-kernel` runs it".to_owned());
