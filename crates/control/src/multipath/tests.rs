@@ -143,6 +143,8 @@ proptest! {
         let mut multipath = answer(&packets, |_, sent| {
             20 + apart * u64::from(path_of(sent.flow, paths))
         });
+        // Where few packets of late take the longer paths, packets wait too little to be judged.
+        prop_assume!(multipath.measured.busy_wait() >= Some(LEAST_WAIT));
         prop_assert!(multipath.on_tick(SECOND), "{:?}", multipath.measured);
     }
 

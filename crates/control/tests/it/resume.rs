@@ -1,7 +1,5 @@
 //! A control loop that goes on where another one ended.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use forebay_control::{ControlConfig, ControlLoop, Feedback, Mode, Others, Resumed};
 use forebay_units::{Bytes, Nanos, Rate};
 

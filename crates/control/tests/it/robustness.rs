@@ -1,10 +1,9 @@
 //! Each controller in conditions that make its estimates hard. A bundle must not be worse off than
-//! without boxes for longer than two seconds. `cargo test --test robustness -- --nocapture` prints
-//! a table.
+//! without boxes for longer than two seconds. `cargo test --test it robustness -- --nocapture`
+//! prints a table.
 
-mod common;
-
-use common::path::{Change, Outcome, World};
+use crate::common::path::{Change, Outcome, World};
+use crate::common::seeds::{Seeds, tests_over_seeds};
 use forebay_control::ControllerKind;
 use forebay_units::{Nanos, Rate};
 
@@ -54,9 +53,9 @@ fn longest_worse(boxes: &Outcome, quo: &Outcome) -> (usize, Nanos) {
 }
 
 /// Runs a path of 96 Mbit/s and 50 ms, modified by `spoil`, with each controller and without boxes.
-fn never_worse(name: &str, spoil: impl Fn(&mut World)) {
+fn never_worse(name: &str, seeds: Seeds, spoil: impl Fn(&mut World)) {
     let mut failed = vec![];
-    for seed in 1..=3 {
+    for seed in seeds {
         let world = || {
             let mut world = World::new(96, 50).bundles(1, 16);
             world.seed = seed;
@@ -89,93 +88,96 @@ fn never_worse(name: &str, spoil: impl Fn(&mut World)) {
     assert!(failed.is_empty(), "{name}: {failed:?}");
 }
 
-#[test]
-fn an_idle_period_does_not_cost_throughput() {
-    never_worse("idle for 6 s", |w| {
+fn an_idle_period_does_not_cost_throughput(seeds: Seeds) {
+    never_worse("idle for 6 s", seeds, |w| {
         w.changes = vec![(s(6.0), Change::Stop(0)), (s(12.0), Change::Start(0, 16))];
     });
 }
 
-#[test]
-fn traffic_that_does_not_fill_the_path_is_not_limited() {
-    never_worse("20 Mbit/s, then more", |w| {
+fn traffic_that_does_not_fill_the_path_is_not_limited(seeds: Seeds) {
+    never_worse("20 Mbit/s, then more", seeds, |w| {
         w.backlogged = vec![0];
         w.requests = vec![Rate::from_mbps(20)];
         w.changes = vec![(s(12.0), Change::Start(0, 16))];
     });
 }
 
-#[test]
-fn a_fourfold_rate_is_found() {
-    never_worse("24 to 96 Mbit/s", |w| {
+fn a_fourfold_rate_is_found(seeds: Seeds) {
+    never_worse("24 to 96 Mbit/s", seeds, |w| {
         w.rate = Rate::from_mbps(24);
         w.changes = vec![(s(10.0), Change::LinkRate(Rate::from_mbps(96)))];
     });
 }
 
-#[test]
-fn a_quarter_of_the_rate_is_found() {
-    never_worse("96 to 24 Mbit/s", |w| {
+fn a_quarter_of_the_rate_is_found(seeds: Seeds) {
+    never_worse("96 to 24 Mbit/s", seeds, |w| {
         w.changes = vec![(s(10.0), Change::LinkRate(Rate::from_mbps(24)))];
     });
 }
 
-#[test]
-fn a_longer_route_is_found() {
-    never_worse("50 to 90 ms", |w| {
+fn a_longer_route_is_found(seeds: Seeds) {
+    never_worse("50 to 90 ms", seeds, |w| {
         w.changes = vec![(s(8.0), Change::Rtt(Nanos::from_millis(90)))];
     });
 }
 
-#[test]
-fn a_slightly_longer_route_is_found() {
-    never_worse("50 to 70 ms", |w| {
+fn a_slightly_longer_route_is_found(seeds: Seeds) {
+    never_worse("50 to 70 ms", seeds, |w| {
         w.changes = vec![(s(8.0), Change::Rtt(Nanos::from_millis(70)))];
     });
 }
 
-#[test]
-fn a_route_longer_by_about_a_target_is_found() {
-    never_worse("50 to 63 ms", |w| {
+fn a_route_longer_by_about_a_target_is_found(seeds: Seeds) {
+    never_worse("50 to 63 ms", seeds, |w| {
         w.changes = vec![(s(8.0), Change::Rtt(Nanos::from_millis(63)))];
     });
 }
 
-#[test]
-fn a_shorter_route_is_found() {
-    never_worse("90 to 50 ms", |w| {
+fn a_shorter_route_is_found(seeds: Seeds) {
+    never_worse("90 to 50 ms", seeds, |w| {
         w.rtt = Nanos::from_millis(90);
         w.changes = vec![(s(8.0), Change::Rtt(Nanos::from_millis(50)))];
     });
 }
 
-#[test]
-fn a_jump_of_the_receiveboxs_clock_does_not_cost_throughput() {
+fn a_jump_of_the_receiveboxs_clock_does_not_cost_throughput(seeds: Seeds) {
     // The clock started at 1000 s.
-    never_worse("receivebox 5 s ahead", |w| {
+    never_worse("receivebox 5 s ahead", seeds.clone(), |w| {
         w.changes = vec![(s(8.0), Change::ReceiveboxClock(0, s(1005.0)))];
     });
-    never_worse("receivebox 5 s behind", |w| {
+    never_worse("receivebox 5 s behind", seeds, |w| {
         w.changes = vec![(s(8.0), Change::ReceiveboxClock(0, s(995.0)))];
     });
 }
 
-#[test]
-fn a_jump_of_the_sendboxs_clock_does_not_cost_throughput() {
-    never_worse("sendbox 300 ms ahead", |w| {
+fn a_jump_of_the_sendboxs_clock_does_not_cost_throughput(seeds: Seeds) {
+    never_worse("sendbox 300 ms ahead", seeds.clone(), |w| {
         w.changes = vec![(s(8.0), Change::SendboxClock(0, s(0.3)))];
     });
-    never_worse("sendbox 5 s ahead", |w| {
+    never_worse("sendbox 5 s ahead", seeds, |w| {
         w.changes = vec![(s(8.0), Change::SendboxClock(0, s(5.0)))];
     });
 }
 
-#[test]
-fn lost_feedback_does_not_cost_throughput() {
-    never_worse("30 % of feedback lost", |w| w.feedback_loss = 0.3);
+fn lost_feedback_does_not_cost_throughput(seeds: Seeds) {
+    never_worse("30 % of feedback lost", seeds, |w| w.feedback_loss = 0.3);
 }
 
-#[test]
-fn lost_packets_do_not_cost_throughput() {
-    never_worse("5 % of packets lost", |w| w.packet_loss = 0.05);
+fn lost_packets_do_not_cost_throughput(seeds: Seeds) {
+    never_worse("5 % of packets lost", seeds, |w| w.packet_loss = 0.05);
+}
+
+tests_over_seeds! {
+    an_idle_period_does_not_cost_throughput: 3;
+    traffic_that_does_not_fill_the_path_is_not_limited: 3;
+    a_fourfold_rate_is_found: 3;
+    a_quarter_of_the_rate_is_found: 3;
+    a_longer_route_is_found: 3;
+    a_slightly_longer_route_is_found: 3;
+    a_route_longer_by_about_a_target_is_found: 3;
+    a_shorter_route_is_found: 3;
+    a_jump_of_the_receiveboxs_clock_does_not_cost_throughput: 3;
+    a_jump_of_the_sendboxs_clock_does_not_cost_throughput: 3;
+    lost_feedback_does_not_cost_throughput: 3;
+    lost_packets_do_not_cost_throughput: 3;
 }

@@ -1,10 +1,6 @@
 //! The limit of a bundle's fair queue: a number of packets, or a time at the rate of the path.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
-mod common;
-
-use common::path::{Outcome, World};
+use crate::common::path::{Outcome, World};
 use forebay_units::{Nanos, Rate};
 
 /// The default limit in packets.
@@ -86,13 +82,16 @@ fn a_limit_of_a_fair_queue_costs_no_throughput() {
     compare((30, 20, 8));
 }
 
-/// The figures of the page about sendboxes.
-#[test]
-#[ignore = "a measurement"]
-fn limits_in_time() {
-    for mbps in [6, 30, 300] {
-        for (rtt, flows) in [(20, 1), (20, 8), (100, 1), (100, 8)] {
-            compare((mbps, rtt, flows));
+mod measured {
+    use super::*;
+
+    /// The figures of the page about sendboxes.
+    #[test]
+    fn limits_in_time() {
+        for mbps in [6, 30, 300] {
+            for (rtt, flows) in [(20, 1), (20, 8), (100, 1), (100, 8)] {
+                compare((mbps, rtt, flows));
+            }
         }
     }
 }

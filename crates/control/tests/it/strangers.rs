@@ -1,8 +1,7 @@
 //! The loop where somebody else disturbs it: a stranger sends to the bundle's prefixes.
 
-mod common;
-
-use common::path::{Change, Outcome, World};
+use crate::common::path::{Change, Outcome, World};
+use crate::common::seeds::{Seeds, tests_over_seeds};
 use forebay_control::Event;
 use forebay_units::{Nanos, Rate};
 
@@ -23,9 +22,8 @@ fn beside(rate: Rate, seed: u64) -> [Outcome; 2] {
     })
 }
 
-#[test]
-fn bytes_that_were_never_sent_do_not_raise_the_rate() {
-    for seed in 1..=3 {
+fn bytes_that_were_never_sent_do_not_raise_the_rate(seeds: Seeds) {
+    for seed in seeds {
         for mbps in [12, 24] {
             let [o, without] = beside(Rate::from_mbps(mbps), seed);
             let ms = |o: &Outcome, from, to| o.queue(0.5, s(from), s(to)).as_millis_f64();
@@ -47,9 +45,10 @@ fn bytes_that_were_never_sent_do_not_raise_the_rate() {
 
 /// A stranger who sends as much as the path carries takes the bundle's share, also without boxes.
 /// The bundle says it, and is no worse off than without boxes.
-#[test]
-fn a_stranger_at_the_bundles_own_rate_is_reported_and_does_no_more_harm_than_without_boxes() {
-    for seed in 1..=3 {
+fn a_stranger_at_the_bundles_own_rate_is_reported_and_does_no_more_harm_than_without_boxes(
+    seeds: Seeds,
+) {
+    for seed in seeds {
         let [o, without] = beside(Rate::from_mbps(48), seed);
         let reports: Vec<_> = o
             .events
@@ -81,4 +80,9 @@ fn nothing_is_reported_without_a_stranger() {
     world.packet_loss = 0.01;
     let o = world.run();
     assert!(!o.events.iter().any(|(_, _, e)| matches!(e, Event::ExcessReceived { .. })));
+}
+
+tests_over_seeds! {
+    bytes_that_were_never_sent_do_not_raise_the_rate: 3;
+    a_stranger_at_the_bundles_own_rate_is_reported_and_does_no_more_harm_than_without_boxes: 3;
 }

@@ -1,9 +1,8 @@
 //! The loop on paths and with traffic that change, and with bundles that share a bottleneck.
 
-mod common;
-
-use common::path::{Change, Outcome, World};
-use common::report::jain;
+use crate::common::path::{Change, Outcome, World};
+use crate::common::report::jain;
+use crate::common::seeds::{Seeds, tests_over_seeds};
 use forebay_control::{Detection, Event, MinRttReason};
 use forebay_units::{Nanos, Rate};
 
@@ -27,9 +26,8 @@ fn mbps(o: &Outcome, from: f64, to: f64) -> f64 {
     o.throughput(s(from), s(to)).as_mbps_f64()
 }
 
-#[test]
-fn the_rate_follows_a_capacity_that_halves_and_returns() {
-    for seed in 1..=3 {
+fn the_rate_follows_a_capacity_that_halves_and_returns(seeds: Seeds) {
+    for seed in seeds {
         let mut w = world(seed, 15.0);
         w.changes = vec![
             (s(5.0), Change::LinkRate(Rate::from_mbps(48))),
@@ -46,11 +44,10 @@ fn the_rate_follows_a_capacity_that_halves_and_returns() {
     }
 }
 
-#[test]
-fn the_rate_recovers_when_the_path_becomes_longer_and_shorter() {
+fn the_rate_recovers_when_the_path_becomes_longer_and_shorter(seeds: Seeds) {
     // The tests of a guard cost some queue.
-    for (seed, guard, queue) in [(1, false, 2.5), (2, false, 2.5), (3, false, 2.5), (1, true, 10.0)]
-    {
+    let cases = [(1, false, 2.5), (2, false, 2.5), (3, false, 2.5), (1, true, 10.0)];
+    for (seed, guard, queue) in cases.into_iter().filter(|case| seeds.contains(&case.0)) {
         let mut w = world(seed, 15.0);
         w.config.guard = guard;
         w.changes = vec![
@@ -72,9 +69,8 @@ fn the_rate_recovers_when_the_path_becomes_longer_and_shorter() {
     }
 }
 
-#[test]
-fn a_path_that_does_not_change_is_never_taken_for_longer() {
-    for seed in 1..=6 {
+fn a_path_that_does_not_change_is_never_taken_for_longer(seeds: Seeds) {
+    for seed in seeds {
         for (mbps, rtt) in [(24, 20), (96, 50), (48, 100)] {
             let mut w = World::new(mbps, rtt).bundles(1, 8);
             w.seed = seed;
@@ -89,9 +85,8 @@ fn a_path_that_does_not_change_is_never_taken_for_longer() {
     }
 }
 
-#[test]
-fn a_backlog_after_thin_traffic_finds_the_rate() {
-    for seed in 1..=3 {
+fn a_backlog_after_thin_traffic_finds_the_rate(seeds: Seeds) {
+    for seed in seeds {
         let mut w = world(seed, 20.0);
         w.backlogged = vec![0];
         w.requests = vec![Rate::from_mbps(10)];
@@ -110,14 +105,12 @@ fn a_backlog_after_thin_traffic_finds_the_rate() {
     }
 }
 
-#[test]
-fn two_bundles_share_equally() {
+fn two_bundles_share_equally(seeds: Seeds) {
     for (rate, rtt) in [(96, 50), (24, 20), (96, 100)] {
         // A guard's floor costs some queue. Without the receivebox's word on the other bundle, the
         // two guards would take each other for others' traffic.
-        for (seed, guard, more) in
-            [(1, false, 2.0), (2, false, 2.0), (3, false, 2.0), (1, true, 15.0)]
-        {
+        let cases = [(1, false, 2.0), (2, false, 2.0), (3, false, 2.0), (1, true, 15.0)];
+        for (seed, guard, more) in cases.into_iter().filter(|case| seeds.contains(&case.0)) {
             let mut w = World::new(rate, rtt).bundles(2, 8);
             w.seed = seed;
             w.config.guard = guard;
@@ -162,9 +155,8 @@ fn two_bundles_whose_flows_do_not_fill_their_rates_leave_no_queue() {
     }
 }
 
-#[test]
-fn a_bundle_uses_what_another_leaves() {
-    for seed in 1..=16 {
+fn a_bundle_uses_what_another_leaves(seeds: Seeds) {
+    for seed in seeds {
         let mut w = World::new(96, 50).bundles(2, 8);
         w.seed = seed;
         w.changes = vec![(s(10.0), Change::Stop(1))];
@@ -175,11 +167,9 @@ fn a_bundle_uses_what_another_leaves() {
 }
 
 /// Cross traffic that passes no box: requests take up to half of the link.
-#[test]
-fn the_rest_of_the_link_is_used_beside_requests() {
-    for (seed, guard, queue) in
-        [(1, false, 10.0), (2, false, 10.0), (3, false, 10.0), (1, true, 20.0)]
-    {
+fn the_rest_of_the_link_is_used_beside_requests(seeds: Seeds) {
+    let cases = [(1, false, 10.0), (2, false, 10.0), (3, false, 10.0), (1, true, 20.0)];
+    for (seed, guard, queue) in cases.into_iter().filter(|case| seeds.contains(&case.0)) {
         for load in [12, 24] {
             let mut w = World::new(96, 50).bundles(2, 8);
             w.config.guard = guard;
@@ -198,4 +188,14 @@ fn the_rest_of_the_link_is_used_beside_requests() {
             );
         }
     }
+}
+
+tests_over_seeds! {
+    the_rate_follows_a_capacity_that_halves_and_returns: 3;
+    the_rate_recovers_when_the_path_becomes_longer_and_shorter: 3;
+    a_path_that_does_not_change_is_never_taken_for_longer: 6;
+    a_backlog_after_thin_traffic_finds_the_rate: 3;
+    two_bundles_share_equally: 3;
+    a_bundle_uses_what_another_leaves: 16;
+    the_rest_of_the_link_is_used_beside_requests: 3;
 }

@@ -1,9 +1,8 @@
 //! The loop with feedback that is lost, late, duplicated, forged or missing, and with coarse clocks
 //! and shapers.
 
-mod common;
-
-use common::path::{Change, World};
+use crate::common::path::{Change, World};
+use crate::common::seeds::{Seeds, tests_over_seeds};
 use forebay_control::{Event, Mode};
 use forebay_units::{Bytes, Nanos};
 
@@ -101,10 +100,9 @@ fn a_short_buffer_is_tolerated() {
     assert!(o.utilisation(s(3.0), s(15.0)) >= 0.9);
 }
 
-#[test]
-fn a_receivebox_that_dies_under_load_and_returns_is_tolerated() {
+fn a_receivebox_that_dies_under_load_and_returns_is_tolerated(seeds: Seeds) {
     for (mbps, rtt) in [(96, 50), (24, 20), (48, 100)] {
-        for seed in 1..=3 {
+        for seed in seeds.clone() {
             let mut world = World::new(mbps, rtt).bundles(1, 8);
             world.seed = seed;
             world.duration = s(16.0);
@@ -145,4 +143,8 @@ fn a_receivebox_that_dies_under_load_and_returns_is_tolerated() {
             assert_eq!(o.sendboxes[0].bundle.snapshot().counters.restarts, 1, "{cell}");
         }
     }
+}
+
+tests_over_seeds! {
+    a_receivebox_that_dies_under_load_and_returns_is_tolerated: 3;
 }

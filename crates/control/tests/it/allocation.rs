@@ -1,13 +1,9 @@
 //! A bundle allocates a bounded amount when it is created, and nothing later.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod common;
-
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use common::random::Random;
+use crate::common::random::Random;
 use forebay_control::{ControlConfig, ControlLoop, Detection, Feedback};
 use forebay_units::{Bytes, Nanos};
 
