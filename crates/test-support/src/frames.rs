@@ -1,5 +1,7 @@
 //! Frames for tests: those of the shared vectors, and random ones that are nearly well-formed.
 
+use std::sync::LazyLock;
+
 use forebay_wire::{FingerprintKey, Segment};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -8,7 +10,7 @@ use proptest::prelude::*;
 pub const KEY: FingerprintKey = FingerprintKey([0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908]);
 
 /// A frame and its fingerprint.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Vector {
     /// The name of the vector.
     pub name: &'static str,
@@ -20,13 +22,18 @@ pub struct Vector {
     pub segment: Option<(&'static str, Segment)>,
 }
 
-/// Returns the shared vectors.
-pub fn vectors() -> Vec<Vector> {
+/// The shared vectors.
+static VECTORS: LazyLock<Vec<Vector>> = LazyLock::new(|| {
     let lines = include_str!("../../wire/vectors/fingerprint.txt").lines();
     let vectors: Vec<_> =
         lines.filter(|l| !l.is_empty() && !l.starts_with('#')).map(vector).collect();
     assert!(vectors.len() > 80, "some vectors are missing");
     vectors
+});
+
+/// Returns the shared vectors.
+pub fn vectors() -> Vec<Vector> {
+    VECTORS.clone()
 }
 
 fn vector(line: &'static str) -> Vector {
@@ -51,7 +58,7 @@ fn vector(line: &'static str) -> Vector {
 
 /// Returns the frame of the vector with this name.
 pub fn frame(name: &str) -> Vec<u8> {
-    vectors().into_iter().find(|v| v.name == name).unwrap().frame
+    VECTORS.iter().find(|v| v.name == name).unwrap().frame.clone()
 }
 
 /// Returns frames that reach deep into the parser: valid headers around random content, sometimes

@@ -1,5 +1,4 @@
 //! The feedback protocol between two channels: agreement, loss, restarts, replays and forgeries.
-#![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 use core::num::NonZeroU64;
 

@@ -1,9 +1,6 @@
 //! Sampling of epoch boundaries: how those of two epoch sizes relate, and how often they come.
-#![allow(clippy::unwrap_used, reason = "tests may panic")]
 
-mod common;
-
-use common::{KEY, frame};
+use forebay_test_support::frames::{KEY, frame};
 use forebay_wire::feedback::Key;
 use forebay_wire::{EpochSize, Frame, fingerprint, is_boundary};
 use proptest::prelude::*;

@@ -1,14 +1,15 @@
 //! The parser and the fingerprint in Rust and in C agree on every frame.
-#![allow(clippy::unwrap_used, reason = "tests may panic")]
 
-mod common;
+use std::sync::LazyLock;
 
-use common::{KEY, any_frame, vectors};
+use forebay_test_support::frames::{KEY, Vector, any_frame, vectors};
 use forebay_wire::{FingerprintKey, Frame, Segment, fingerprint};
 use forebay_wire_c::assert_agrees;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::TestRunner;
+
+static VECTORS: LazyLock<Vec<Vector>> = LazyLock::new(vectors);
 
 fn any_segment() -> impl Strategy<Value = Segment> {
     let offset = prop_oneof![Just(0), any::<u32>()];
@@ -33,12 +34,12 @@ proptest! {
 
     #[test]
     fn they_agree_on_vectors_with_a_byte_changed(
-        vector in 0..vectors().len(),
+        vector in 0..VECTORS.len(),
         place in any::<prop::sample::Index>(),
         value: u8,
         segment in any_segment(),
     ) {
-        let mut frame = vectors().swap_remove(vector).frame;
+        let mut frame = VECTORS[vector].frame.clone();
         let len = frame.len();
         frame[place.index(len)] = value;
         assert_agrees(&frame, &KEY, &segment);
@@ -48,7 +49,7 @@ proptest! {
 #[test]
 fn they_agree_on_vectors_cut_anywhere() {
     let segment = Segment { index: 1, offset: 100, payload_len: 100 };
-    for v in vectors() {
+    for v in VECTORS.iter() {
         (0..=v.frame.len()).for_each(|end| assert_agrees(&v.frame[..end], &KEY, &segment));
     }
 }

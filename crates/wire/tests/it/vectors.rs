@@ -1,8 +1,6 @@
 //! The shared vectors, checked with the Rust code and with the C code of the BPF programs.
 
-mod common;
-
-use common::{KEY, frame, vectors};
+use forebay_test_support::frames::{KEY, frame, vectors};
 use forebay_wire::{Frame, Headers, fingerprint, fingerprint_segment};
 use forebay_wire_c as c;
 

@@ -1,12 +1,9 @@
 //! Parsing of frames, ECN marking and the flow hash.
-#![allow(clippy::unwrap_used, reason = "tests may panic")]
-
-mod common;
 
 use std::collections::HashSet;
 use std::net::IpAddr;
 
-use common::{any_frame, frame, vectors};
+use forebay_test_support::frames::{any_frame, frame, vectors};
 use forebay_wire::{Fragment, Frame, Headers, ParseError, Ports, set_ce, vlan};
 use proptest::prelude::*;
 
