@@ -205,15 +205,6 @@ fn account(workers: &Workers<Rules, Departures>, left: &Left) -> [u64; 3] {
     [left.packets.load(Ordering::Relaxed), workers.dropped(), dropped]
 }
 
-/// Returns the processor time of this thread since its start.
-fn thread_time() -> Nanos {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the time is valid for writing.
-    let answer = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
-    assert_eq!(answer, 0);
-    Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
-}
-
 /// Two workers at full speed, which get flows of three bundles that one or the other owns. A thread
 /// borrows the queues all the time, as for ticks.
 #[test]
@@ -261,55 +252,71 @@ fn flows_keep_their_order_and_every_packet_is_accounted_for() {
     }
 }
 
-/// Prints the packets that one worker moves and that two move in a second, in turns, and the median
-/// of the ratios. Each worker runs for a time of its core, so that other work of the machine counts
-/// little.
-#[test]
-#[ignore = "it measures"]
-fn the_throughput_of_one_worker_and_of_two() {
-    const ROUNDS: usize = 9;
-    const TIME: Nanos = Nanos::from_millis(300);
-    let rate = Some(Rate::from_mbps(1_000_000));
-    let measure = |load: Load| {
-        let mut pipeline = Pipeline::new(load, u64::MAX, rate, false);
-        pipeline.run(|| thread_time() >= TIME);
-        let lanes = pipeline.workers.all_lanes();
-        let backlog: u64 =
-            lanes.iter().flat_map(|l| l.directions[0].queues()).map(|q| q.backlog().packets).sum();
-        assert!(backlog < 10_000, "the shapers are no limit");
-        drop(lanes);
-        let [left, handing_over, dropped] = account(&pipeline.workers, &pipeline.left);
-        (left as f64 / TIME.as_secs_f64() / 1e6, handing_over, dropped)
-    };
-    let median = |values: &[f64]| {
-        let mut sorted = values.to_vec();
-        sorted.sort_by(f64::total_cmp);
-        sorted[sorted.len() / 2]
-    };
-    for (what, bundles, at_owner) in [
-        ("two bundles, packets arrive at their owner", 2, true),
-        ("two bundles, half of the packets are handed over", 2, false),
-        ("one bundle, half of the packets are handed over", 1, false),
-    ] {
-        let (mut one, mut two, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
-        let mut drops = (0, 0);
-        for _ in 0..ROUNDS {
-            let (alone, ..) = measure(Load { workers: 1, bundles, at_owner });
-            let (both, handing_over, dropped) = measure(Load { workers: 2, bundles, at_owner });
-            drops = (drops.0 + handing_over, drops.1 + dropped);
-            one.push(alone);
-            two.push(both);
-            ratios.push(both / alone);
+mod measured {
+    use super::*;
+
+    /// Returns the processor time of this thread since its start.
+    fn thread_time() -> Nanos {
+        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: the time is valid for writing.
+        let answer = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+        assert_eq!(answer, 0);
+        Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+    }
+
+    /// Prints the packets that one worker moves and that two move in a second, in turns, and the median
+    /// of the ratios. Each worker runs for a time of its core, so that other work of the machine counts
+    /// little.
+    #[test]
+    #[ignore = "it measures"]
+    fn the_throughput_of_one_worker_and_of_two() {
+        const ROUNDS: usize = 9;
+        const TIME: Nanos = Nanos::from_millis(300);
+        let rate = Some(Rate::from_mbps(1_000_000));
+        let measure = |load: Load| {
+            let mut pipeline = Pipeline::new(load, u64::MAX, rate, false);
+            pipeline.run(|| thread_time() >= TIME);
+            let lanes = pipeline.workers.all_lanes();
+            let backlog: u64 = lanes
+                .iter()
+                .flat_map(|l| l.directions[0].queues())
+                .map(|q| q.backlog().packets)
+                .sum();
+            assert!(backlog < 10_000, "the shapers are no limit");
+            drop(lanes);
+            let [left, handing_over, dropped] = account(&pipeline.workers, &pipeline.left);
+            (left as f64 / TIME.as_secs_f64() / 1e6, handing_over, dropped)
+        };
+        let median = |values: &[f64]| {
+            let mut sorted = values.to_vec();
+            sorted.sort_by(f64::total_cmp);
+            sorted[sorted.len() / 2]
+        };
+        for (what, bundles, at_owner) in [
+            ("two bundles, packets arrive at their owner", 2, true),
+            ("two bundles, half of the packets are handed over", 2, false),
+            ("one bundle, half of the packets are handed over", 1, false),
+        ] {
+            let (mut one, mut two, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+            let mut drops = (0, 0);
+            for _ in 0..ROUNDS {
+                let (alone, ..) = measure(Load { workers: 1, bundles, at_owner });
+                let (both, handing_over, dropped) = measure(Load { workers: 2, bundles, at_owner });
+                drops = (drops.0 + handing_over, drops.1 + dropped);
+                one.push(alone);
+                two.push(both);
+                ratios.push(both / alone);
+            }
+            let least = ratios.iter().copied().fold(f64::MAX, f64::min);
+            println!(
+                "{what}: {:.2} and {:.2} million packets/s, ratio {:.2} (least {least:.2}); dropped {} \
+                 between workers, {} by policies",
+                median(&one),
+                median(&two),
+                median(&ratios),
+                drops.0,
+                drops.1
+            );
         }
-        let least = ratios.iter().copied().fold(f64::MAX, f64::min);
-        println!(
-            "{what}: {:.2} and {:.2} million packets/s, ratio {:.2} (least {least:.2}); dropped {} \
-             between workers, {} by policies",
-            median(&one),
-            median(&two),
-            median(&ratios),
-            drops.0,
-            drops.1
-        );
     }
 }
