@@ -15,9 +15,6 @@ mod bypass;
 mod drops;
 mod error;
 mod ethtool;
-#[cfg(test)]
-#[path = "../../wire/tests/common/mod.rs"]
-mod frames;
 mod framing;
 mod heartbeat;
 mod injector;

@@ -1,6 +1,6 @@
-//! The programs in the kernel compared with the library, by test runs on given frames. They need
-//! root, and are skipped without.
+//! The programs in the kernel compared with the library, by test runs on given frames.
 
+use forebay_test_support::frames;
 use forebay_units::Bytes;
 use forebay_wire::{Frame, Headers, fingerprint};
 use libbpf_rs::{ErrorKind, ProgramInput};
@@ -8,27 +8,12 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::TestRunner;
 
-use super::*;
-use crate::frames;
+use super::super::*;
+use super::load;
 
 /// The hooks, each with the framings that it knows.
 const PLACES: [(Hook, Framing); 3] =
     [(Hook::Xdp, Framing::Ethernet), (Hook::Tc, Framing::Ethernet), (Hook::Tc, Framing::BareIp)];
-
-/// A program that takes every packet for bundle 0, and each for a boundary.
-fn load(hook: Hook, framing: Framing) -> Option<Sampler> {
-    if !forebay_test_support::has_root() {
-        return None;
-    }
-    let everything = ["0.0.0.0/0", "::/0"].map(|p| p.parse().unwrap());
-    let rule = BundleRule {
-        sources: vec![],
-        destinations: everything.to_vec(),
-        key: frames::KEY,
-        epoch: 1,
-    };
-    Some(Sampler::load(&[rule], hook, framing).unwrap())
-}
 
 fn ethernet(hook: Hook) -> Option<Sampler> {
     load(hook, Framing::Ethernet)
@@ -168,34 +153,6 @@ fn the_kernel_agrees_on_random_frames() {
         let mut random = || frames::any_frame().new_tree(&mut runner).unwrap().current();
         let packets = (0..2000).filter(|_| sampler.check(&random(), framing, "random")).count();
         assert!(packets > 1000, "{hook}: most random frames are packets: {packets}");
-    }
-}
-
-/// Prints what a packet costs in the kernel, by its own account:
-/// `cargo test -p forebay-dataplane --lib cost -- --ignored --nocapture`.
-#[test]
-#[ignore = "it measures"]
-fn the_cost_of_a_packet() {
-    for hook in [Hook::Xdp, Hook::Tc] {
-        let Some(sampler) = load(hook, Framing::Ethernet) else { return };
-        sampler.set_epoch(0, 1 << 24).unwrap();
-        for name in ["ipv4-tcp", "ipv6-tcp", "ipv6-udp", "ipv6-esp", "arp"] {
-            let frame = frames::frame(name);
-            let mut runs: Vec<_> = (0..21)
-                .map(|_| {
-                    let input = ProgramInput {
-                        data_in: Some(&frame),
-                        repeat: 100_000,
-                        ..ProgramInput::default()
-                    };
-                    let source = hook.source().name;
-                    let program = bpf::program(&sampler.bundles.object, source).unwrap();
-                    program.test_run(input).unwrap().duration.as_nanos()
-                })
-                .collect();
-            runs.sort_unstable();
-            println!("{hook} {name}: {} ns, at least {} ns", runs[10], runs[0]);
-        }
     }
 }
 

@@ -1,17 +1,15 @@
-//! The classifier in the kernel, run on frames that are given to it. Needs root; says so and passes
-//! without.
+//! The classifier in the kernel, run on frames that are given to it.
 
+use forebay_system::clock;
+use forebay_test_support::{frames, has_root};
 use forebay_wire::{Frame, Headers};
 use libbpf_rs::ProgramInput;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::TestRunner;
 
-use forebay_system::clock;
-
-use super::*;
+use super::super::*;
 use crate::SILENCE;
-use crate::frames;
 
 fn prefixes(list: &[&str]) -> Vec<IpNet> {
     list.iter().map(|p| p.parse().unwrap()).collect()
@@ -68,7 +66,7 @@ fn any_rule() -> impl Strategy<Value = ClassRule> {
 
 #[test]
 fn no_packet_is_in_a_bundle_when_the_process_is_silent() {
-    if !forebay_test_support::has_root() {
+    if !has_root() {
         return;
     }
     let mut observer = unattached(Framing::Ethernet).unwrap();
@@ -93,7 +91,7 @@ fn no_packet_is_in_a_bundle_when_the_process_is_silent() {
 /// Without an Ethernet header, a packet is in the same bundle, and has the same note.
 #[test]
 fn a_packet_without_ethernet_is_the_same_packet() {
-    if !forebay_test_support::has_root() {
+    if !has_root() {
         return;
     }
     let load = |framing| {
@@ -128,7 +126,7 @@ fn a_packet_without_ethernet_is_the_same_packet() {
 
 #[test]
 fn packets_are_in_the_class_that_they_would_be_in_without_the_kernel() {
-    if !forebay_test_support::has_root() {
+    if !has_root() {
         return;
     }
     let mut observer = unattached(Framing::Ethernet).unwrap();
