@@ -1,22 +1,21 @@
-//! The sender of many UDP flows, between two namespaces. Needs root; says so and passes without.
-
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
-mod namespace;
+//! The sender of many UDP flows, between two namespaces.
 
 use std::collections::HashMap;
-use std::mem::{size_of, size_of_val, zeroed};
+use std::mem::size_of;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::Instant;
 
 use forebay_dataplane::udp::{Segments, Source, UdpSender, UdpStats};
 use forebay_queue::egress::{Ask, Config, FlowId, Hint, Next, Policy, Settings};
 use forebay_system::clock;
+use forebay_test_support::has_root;
+use forebay_test_support::namespace::{Namespace, run, within};
 use forebay_units::{Bytes, Nanos, Rate};
-use namespace::{Namespace, has_root, run, within};
+
+use crate::{TIMEOUT, cpus};
 
 const FLOWS: u32 = 300;
 const PACKETS: u32 = 40;
@@ -24,8 +23,6 @@ const PORTS: [u16; 3] = [7001, 7002, 7003];
 /// Packets that may be on their way before more are sent. The kernel's queue between the namespaces
 /// (`netdev_max_backlog`) holds 1000, and a poll sends at most 8 flows of 40 packets.
 const WINDOW: u64 = 500;
-/// Longer than any pause between two packets of a test.
-const SILENCE: Duration = Duration::from_secs(5);
 
 /// The length of a packet of a flow: all alike, but for the last one.
 fn length(flow: u32, number: u32) -> usize {
@@ -109,17 +106,6 @@ struct Outcome {
     blocked: u32,
 }
 
-/// Keeps this thread on one CPU: the kernel has a queue between the namespaces for each of them,
-/// and packets of two queues have no order.
-fn stay_on_this_cpu() {
-    // SAFETY: the set is initialised, and lives through the calls.
-    unsafe {
-        let mut set: libc::cpu_set_t = zeroed();
-        libc::CPU_SET(libc::sched_getcpu() as usize, &mut set);
-        assert_eq!(libc::sched_setaffinity(0, size_of_val(&set), &set), 0);
-    }
-}
-
 /// Sends all flows from this thread. With a count of `received` packets, few are on their way.
 fn send(
     socket: UdpSocket,
@@ -127,7 +113,9 @@ fn send(
     received: Option<&AtomicU64>,
     to: impl Fn(u32) -> SocketAddr,
 ) -> Outcome {
-    stay_on_this_cpu();
+    // The kernel has a queue between the namespaces for each CPU, and packets of two queues have no
+    // order.
+    cpus::stay_on(cpus::current());
     let config = Config { flows: FLOWS, turns: 8, ..Config::default() };
     let mut sender = UdpSender::new(socket, config, Policy::Paced).unwrap();
     if !segmentation {
@@ -143,11 +131,11 @@ fn send(
     assert_eq!(sender.wake_all(clock::now(), &wakes), FLOWS);
     let mut blocked = 0;
     loop {
-        let began = clock::now();
+        let began = Instant::now();
         while let Some(received) = received
             && sender.stats().packets > received.load(Ordering::Relaxed) + WINDOW
         {
-            assert!(clock::now() < began + Nanos::from_secs(20), "packets are lost");
+            assert!(began.elapsed() < TIMEOUT, "packets are lost");
             std::thread::yield_now();
         }
         let polled = sender.poll(clock::now(), &mut source).unwrap();
@@ -194,7 +182,7 @@ fn everything_arrives(pair: &Pair, segmentation: bool, send_buffer: Option<i32>)
         PORTS.map(|port| {
             let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port)).unwrap();
             set(&socket, libc::SO_RCVBUFFORCE, 64 << 20);
-            socket.set_read_timeout(Some(SILENCE)).unwrap();
+            socket.set_read_timeout(Some(TIMEOUT)).unwrap();
             socket
         })
     });

@@ -1,24 +1,26 @@
 //! A site, a router and another site: what the router sends on, it has cut up if it was a
 //! super-packet and the next link wants packets.
-#![allow(dead_code, reason = "no test uses all of it")]
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 use forebay_dataplane::Netdev;
-use forebay_system::clock;
-use forebay_units::Nanos;
+use forebay_test_support::namespace::{Namespace, run, within};
 use forebay_wire::FingerprintKey;
 use ipnet::IpNet;
 
-use crate::namespace::{Namespace, run, within};
+use crate::{TIMEOUT, cpus};
 
 /// Where the traffic comes from and goes to, in both IP versions.
 pub(crate) const FROM: [&str; 2] = ["10.9.1.0/24", "fd09:1::/64"];
 pub(crate) const TO: [&str; 2] = ["10.9.2.0/24", "fd09:2::/64"];
 const TO_HOST: [&str; 2] = ["10.9.2.2", "fd09:2::2"];
+
+/// An address of the site that traffic goes to, which is in no bundle.
+pub(crate) const ASIDE: &str = "10.9.3.2";
 
 /// The key of the fingerprints.
 pub(crate) const KEY: FingerprintKey = FingerprintKey([0x1122_3344, 0x5566_7788_99aa_bbcc]);
@@ -58,6 +60,7 @@ impl Sites {
             run(&format!("ip -n {namespace} address add {v6}"));
             run(&format!("ip -n {namespace} link set {device} up"));
         }
+        run(&format!("ip -n {r} route add {ASIDE} via 10.9.2.2"));
         for (namespace, gateway) in [(a, 1), (b, 2)] {
             run(&format!("ip -n {namespace} route add default via 10.9.{gateway}.1"));
             run(&format!("ip -n {namespace} -6 route add default via fd09:{gateway}::1"));
@@ -160,12 +163,17 @@ impl Sites {
         for version in [0, 1] {
             let there = within(&self.to.0, move || {
                 let socket = UdpSocket::bind((host(version).ip(), 4000)).unwrap();
-                socket.set_read_timeout(Some(std::time::Duration::from_secs(10))).unwrap();
+                socket.set_read_timeout(Some(TIMEOUT)).unwrap();
                 socket
             });
             self.udp(host(version), 4000..4001, 100, 0);
             there.recv_from(&mut [0; 100]).unwrap();
         }
+    }
+
+    /// Waits until nothing is under way from the first site to the other one.
+    pub(crate) fn settle(&self) {
+        settle(&self.from, &self.to);
     }
 
     /// Everything that a device's driver was given to send, as the kernel counts it.
@@ -196,11 +204,32 @@ fn unacknowledged(stream: &TcpStream) -> i32 {
     bytes
 }
 
-/// Waits for something that takes a moment.
+/// Waits until nothing is under way between two sites. The kernel has queues for each CPU, so on
+/// each one a datagram follows what left before. Three times, since answers may be under way, too.
+pub(crate) fn settle(from: &Namespace, to: &Namespace) {
+    run(&format!("ip -n {} address replace {ASIDE}/32 dev lo", to.0));
+    let there = within(&to.0, || UdpSocket::bind((ASIDE, 0)).unwrap());
+    there.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+    let address = there.local_addr().unwrap();
+    let has_arrived = |cpu| {
+        within(&from.0, || {
+            cpus::stay_on(cpu);
+            UdpSocket::bind("0.0.0.0:0").unwrap().send_to(&[0; 100], address).unwrap();
+        });
+        there.recv_from(&mut [0; 100]).is_ok()
+    };
+    for _ in 0..3 {
+        for cpu in cpus::allowed() {
+            until(|| has_arrived(cpu));
+        }
+    }
+}
+
+/// Waits for what happens soon.
 pub(crate) fn until(mut done: impl FnMut() -> bool) {
-    let patience = clock::now() + Nanos::from_secs(10);
+    let start = Instant::now();
     while !done() {
-        assert!(clock::now() < patience, "it did not happen");
+        assert!(start.elapsed() < TIMEOUT, "it did not happen");
         std::thread::yield_now();
     }
 }

@@ -1,19 +1,17 @@
 //! What GRO made of packets that arrived, and what is seen of it when it leaves again; and
-//! receiveboxes where there is no XDP. Needs root; says so and passes without.
-
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
-mod namespace;
-mod sites;
+//! receiveboxes where there is no XDP.
 
 use std::collections::BTreeSet;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use forebay_dataplane::kernel::EgressObserver;
 use forebay_dataplane::{BundleRule, Hook, Netdev, Sampler};
+use forebay_test_support::has_root;
+use forebay_test_support::namespace::{self, run, within};
 use forebay_wire::{Frame, fingerprint};
-use namespace::{has_root, run, within};
-use sites::{KEY, Sites, TO, prefixes};
+
+use crate::seen::Seen;
+use crate::sites::{KEY, Sites, TO, prefixes, until};
 
 const PAYLOAD: usize = 1000;
 
@@ -79,26 +77,26 @@ fn merged_packets_are_seen_with_the_ids_that_they_leave_with() {
         return;
     }
     let ids: [fn(usize) -> u16; 3] = [|_| 0, |_| 0x1234, |i| 0xfff0_u16.wrapping_add(i as u16)];
+    let sites = Sites::new();
+    let (a, r) = (&sites.from.0, &sites.router.0);
+    run(&format!("ip netns exec {r} ethtool -K fbl gro on"));
+    // From where there is TSO a veth expects nothing that GRO could merge.
+    run(&format!("ip netns exec {a} ethtool -K eth0 tso off"));
+    // A thread of its own finds many packets waiting.
+    let threaded = "echo 1 > /sys/class/net/fbl/threaded";
+    let mut shell = std::process::Command::new("ip");
+    assert!(shell.args(["netns", "exec", r, "sh", "-c", threaded]).status().unwrap().success());
+    run(&format!(
+        "ip -n {r} neigh replace 10.9.2.2 lladdr 02:00:00:00:00:22 dev fbr nud permanent"
+    ));
+    namespace::enter(r);
+    let mut observer = EgressObserver::attach(&Netdev::find("fbr").unwrap()).unwrap();
+    observer.set_bundles(&[prefixes(&TO)]).unwrap();
+    observer.set_key(0, KEY).unwrap();
+    observer.set_epoch(0, 1).unwrap();
+    let macs = [mac(r, "fbl"), mac(a, "eth0")];
     for id in ids {
-        let sites = Sites::new();
-        let (a, r) = (&sites.from.0, &sites.router.0);
-        run(&format!("ip netns exec {r} ethtool -K fbl gro on"));
-        // From where there is TSO a veth expects nothing that GRO could merge.
-        run(&format!("ip netns exec {a} ethtool -K eth0 tso off"));
-        // A thread of its own finds many packets waiting.
-        let threaded = "echo 1 > /sys/class/net/fbl/threaded";
-        let mut shell = std::process::Command::new("ip");
-        assert!(shell.args(["netns", "exec", r, "sh", "-c", threaded]).status().unwrap().success());
-        run(&format!(
-            "ip -n {r} neigh replace 10.9.2.2 lladdr 02:00:00:00:00:22 dev fbr nud permanent"
-        ));
-        namespace::enter(r);
-        let mut observer = EgressObserver::attach(&Netdev::find("fbr").unwrap()).unwrap();
-        observer.set_bundles(&[prefixes(&TO)]).unwrap();
-        observer.set_key(0, KEY).unwrap();
-        observer.set_epoch(0, 1).unwrap();
-        let before = sites.sent(r, "fbr");
-        let macs = [mac(r, "fbl"), mac(a, "eth0")];
+        let (sent_before, before) = (sites.sent(r, "fbr"), observer.counts(0).unwrap());
         let frames: Vec<_> = (0..3000).map(|i| segment(macs, id(i), i)).collect();
         let expected: BTreeSet<_> = frames
             .iter()
@@ -110,18 +108,14 @@ fn merged_packets_are_seen_with_the_ids_that_they_leave_with() {
         for some in frames.chunks(100) {
             let counted = observer.counts(0).unwrap().packets;
             send(a, some.to_vec());
-            sites::until(|| observer.counts(0).unwrap().packets >= counted + some.len() as u64);
+            until(|| observer.counts(0).unwrap().packets >= counted + some.len() as u64);
         }
-        let mut seen = BTreeSet::new();
-        observer
-            .poll(|s| {
-                seen.insert(s.fingerprint);
-            })
-            .unwrap();
-        let sent = sites.sent(r, "fbr") - before;
+        let seen = Seen::leaving(&mut observer, 0, before);
+        let sent = sites.sent(r, "fbr") - sent_before;
         assert!(sent < 2900, "some were merged: {sent}");
-        assert_eq!(observer.counts(0).unwrap().packets, 3000);
-        assert_eq!(observer.counts(0).unwrap().bytes.0, 3000 * (40 + PAYLOAD as u64));
+        assert_eq!(seen.counts.packets, 3000);
+        assert_eq!(seen.counts.bytes.0, 3000 * (40 + PAYLOAD as u64));
+        let seen: BTreeSet<_> = seen.samples.iter().map(|sample| sample.fingerprint).collect();
         assert!(seen == expected, "ID {}: {} of {}", id(1), seen.len(), expected.len());
     }
 }

@@ -9,12 +9,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use forebay_dataplane::{Method, Netdev, PortStats};
+use forebay_test_support::namespace::{Namespace, run, within};
 
-pub(crate) use crate::namespace::has_root;
-use crate::namespace::{Namespace, run, within};
-
-/// The longest wait for frames to pass after a death, on a slow machine.
-const PATIENCE: Duration = Duration::from_secs(10);
+use crate::TIMEOUT;
 
 /// Bytes for a frame that a host receives, more than any that is sent.
 const LONGEST: usize = 16_384;
@@ -47,7 +44,7 @@ impl Host {
                 let room = 4i32 << 20;
                 let force = libc::SO_RCVBUFFORCE;
                 libc::setsockopt(fd, libc::SOL_SOCKET, force, (&raw const room).cast(), 4);
-                let patience = libc::timeval { tv_sec: 5, tv_usec: 0 };
+                let patience = libc::timeval { tv_sec: TIMEOUT.as_secs() as i64, tv_usec: 0 };
                 let len = size_of::<libc::timeval>() as u32;
                 let option = libc::SO_RCVTIMEO;
                 libc::setsockopt(fd, libc::SOL_SOCKET, option, (&raw const patience).cast(), len);
@@ -138,9 +135,12 @@ impl Pair {
                 run(&format!(
                     "ip netns exec {namespace} sysctl -qw net.ipv6.conf.{device}.disable_ipv6=1"
                 ));
-                // GRO makes a veth receive what XDP sends to it (its driver's condition), and stops
-                // nothing here.
-                run(&format!("ip netns exec {namespace} ethtool -K {device} gro on"));
+            }
+            // GRO makes the far end of a veth receive what XDP sends to it (its driver's
+            // condition). A port over AF_PACKET cannot send what GRO has merged.
+            run(&format!("ip netns exec {end} ethtool -K eth0 gro on"));
+            run(&format!("ip netns exec {m} ethtool -K {port} gro off"));
+            for (namespace, device) in [(end, "eth0"), (m, port)] {
                 run(&format!("ip -n {namespace} link set {device} up"));
             }
         }
@@ -155,7 +155,7 @@ impl Pair {
         let mut child = Command::new("ip")
             .args(["netns", "exec", &self.middle.0])
             .arg(exe)
-            .args(["--exact", "common::forwarder", "--nocapture"])
+            .args(["--exact", "pair::forwarder", "--nocapture"])
             .env("FB_FORWARDER", format!("{:?}", self.method))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -189,11 +189,13 @@ impl Pair {
         let copy = sent.clone();
         let writer = within(&self.ends[from].0, move || {
             let mut stream = TcpStream::connect(address).unwrap();
-            stream.set_write_timeout(Some(PATIENCE)).unwrap();
+            stream.set_write_timeout(Some(TIMEOUT)).unwrap();
             std::thread::spawn(move || stream.write_all(&copy).unwrap())
         });
         let mut received = Vec::new();
-        listener.accept().unwrap().0.read_to_end(&mut received).unwrap();
+        let mut reader = listener.accept().unwrap().0;
+        reader.set_read_timeout(Some(TIMEOUT)).unwrap();
+        reader.read_to_end(&mut received).unwrap();
         writer.join().unwrap();
         assert!(received == sent, "it is what was sent");
     }
@@ -269,7 +271,7 @@ impl Pair {
         frame[6..12].copy_from_slice(&from);
         let start = Instant::now();
         while !self.right.saw(from) {
-            assert!(start.elapsed() < PATIENCE, "no frame passes");
+            assert!(start.elapsed() < TIMEOUT, "no frame passes");
             self.left.send(&frame);
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -285,7 +287,7 @@ impl Pair {
         };
         let start = Instant::now();
         while !std::fs::read_dir(&threads).unwrap().all(is_stopped) {
-            assert!(start.elapsed() < PATIENCE, "the forwarder does not stop");
+            assert!(start.elapsed() < TIMEOUT, "the forwarder does not stop");
             std::thread::yield_now();
         }
     }

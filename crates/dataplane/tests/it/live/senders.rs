@@ -1,9 +1,5 @@
-//! TCP Prague as a BPF program, over the kernel's own accurate ECN. Needs root, and a kernel with
-//! accurate ECN; says so and passes without.
-
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
-mod namespace;
+//! TCP Prague as a BPF program, over the kernel's own accurate ECN. The test reports a skip if the
+//! kernel has none.
 
 use std::io::{Read as _, Write as _};
 use std::mem::size_of_val;
@@ -13,8 +9,8 @@ use std::thread;
 
 use forebay_dataplane::Netdev;
 use forebay_dataplane::senders::{CongestionControl, L4S_MARK, send_ect1};
-use forebay_test_support::{Need, skip};
-use namespace::{Namespace, has_root, within};
+use forebay_test_support::namespace::{Namespace, within};
+use forebay_test_support::{Need, has_root, skip};
 
 /// The bytes of a transfer.
 const TRANSFER: usize = 1 << 20;

@@ -1,0 +1,9 @@
+//! Tests that need root. Each runs as a process of its own.
+
+mod egress_observer;
+mod merged;
+mod ports;
+mod presence;
+mod senders;
+mod tunnels;
+mod udp;
