@@ -24,7 +24,7 @@ enum Class {
 const EDITCAP: Class = Class::Capture("convert it with `editcap -F pcapng IN OUT`");
 
 /// Kinds by their first octets. The formats of captures are those of Wireshark's wiretap library.
-const STARTS: [(&[u8], Kind); 45] = [
+const STARTS: [(&[u8], Kind); 50] = [
     (b"PK\x03\x04", packed("a zip archive", "unpack it with `unzip`")),
     (b"PK\x05\x06", packed("an empty zip archive", "give what was to be in it")),
     (b"\xfd7zXZ\0", packed("packed with xz", "unpack it with `xz -d`")),
@@ -55,6 +55,11 @@ const STARTS: [(&[u8], Kind); 45] = [
     (b"\x7fver", capture("a capture of WildPackets")),
     (b"ObserverPktBuffe", capture("a capture of Network Instruments Observer")),
     (b"{\"frame\":", other("the JSON of tshark")),
+    (b"\x0c\xa5\x01\0", other("a file of nfdump")),
+    (b"\x0c\xa5\x02\0", other("a file of nfdump")),
+    (b"\xa5\x0c\0\x01", other("a file of nfdump")),
+    (b"\xde\xad\xbe\xef", other("a file of SiLK")),
+    (b"\xcf\x10", other("a file of flow-tools")),
     (b"PAR1", other("a Parquet file")),
     (b"ARROW1", other("an Arrow file")),
     (b"SQLite format 3\0", other("an SQLite database")),

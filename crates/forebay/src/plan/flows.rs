@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use forebay_config::ConfigError;
-use forebay_input::Contents;
+use forebay_input::{Contents, Kind};
 use forebay_lab::engine::EngineError;
 use forebay_plan::estimate;
 use forebay_plan::flows::capture::{self, Capture};
@@ -54,6 +54,12 @@ pub(super) fn run(args: &FlowsArgs) -> Result<(), Failure> {
     };
     let report = Report::new(&collector, window, window, &inputs.providers, &inputs.topology);
     print_beside(args.json.as_deref(), &report.to_string())?;
+    if let Some(json) = &args.json {
+        write_json(json, &report)?;
+    }
+    if report.demands.is_empty() {
+        return Err("no demand was measured: the report says what was left out, and why".into());
+    }
     if let Some(out) = &args.out {
         let text = match ends(out, "json") {
             true => super::json(&report.demands)?,
@@ -67,10 +73,7 @@ pub(super) fn run(args: &FlowsArgs) -> Result<(), Failure> {
     if let Some(out) = &args.shares {
         write(out, &shares(&collector, window, &inputs.prefixes, &inputs.topology))?;
     }
-    match &args.json {
-        Some(json) => write_json(json, &report),
-        None => Ok(()),
-    }
+    Ok(())
 }
 
 fn ends(path: &Path, end: &str) -> bool {
@@ -179,6 +182,18 @@ fn wrong(path: &Path, message: String) -> ConfigError {
     ConfigError { file: path.to_owned(), line: None, key: String::new(), message }
 }
 
+/// Says what a file is that has no messages of flow records.
+fn not_of_flows(kind: Kind) -> String {
+    const GIVE: &str = "give a capture, or IPFIX, NetFlow v9 or v5 as exporters send it";
+    match kind.what() {
+        _ if kind.has_advice() => kind.to_string(),
+        "JSON" | "text" => {
+            format!("is {}: {GIVE}, or what goflow2 writes with `-format bin`", kind.what())
+        }
+        what => format!("is {what}: {GIVE}"),
+    }
+}
+
 /// Passes all messages of a file to the collector.
 fn messages(
     args: &FlowsArgs,
@@ -218,6 +233,10 @@ fn messages(
             trouble(Trouble { at, what });
         }
         return Ok(());
+    }
+    // Messages of flow records are no text, and have no other marks.
+    if let Some(kind) = Kind::of(&file[..file.len().min(512)]) {
+        return Err(wrong(path, not_of_flows(kind)).into());
     }
     let from = exporter(args, path, collector)?;
     collector.file(from, file, trouble);

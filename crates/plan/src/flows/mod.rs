@@ -20,6 +20,15 @@
 //! | sources of sFlow samples of a domain | [`drops::MOST_SOURCES`] | their dropped samples are not counted |
 //! | sums | [`tally::MOST_CELLS`] over all bins | left out and counted |
 
+//!
+//! What makes exporters, templates and records the same:
+//!
+//! | what | the same if |
+//! |---|---|
+//! | exporters | the source address of the datagram is, for records of goflow2 the one that it names |
+//! | templates, options and numbers of messages | exporter, protocol and observation domain, source ID, engine or sub-agent are (RFC 7011, section 3.1; RFC 3954, section 5.1). The source port, which RFC 7011 has in the transport session over UDP, is not part of it: after a restart it is another one, and captures, files and relays may lack it |
+//! | records | never: an exporter tells each octet once. `octetDeltaCount` counts since the last record (RFC 5102, section 5.10.1), samples of packets that leave again are left out |
+
 pub mod collector;
 mod count;
 pub mod decoder;

@@ -9,6 +9,8 @@ mod protobuf;
 
 use std::net::IpAddr;
 
+use forebay_input::Kind;
+
 use crate::flows::element::Octets;
 use crate::flows::message::{Header, Version};
 use crate::flows::record::Fields;
@@ -17,6 +19,8 @@ use protobuf::{Field, fields_of};
 
 /// The largest message in octets. A datagram, the most that akvorado relays, is smaller.
 pub const LARGEST_MESSAGE: usize = 1 << 17;
+/// What goflow2 puts behind each message by default: a line break.
+const SEPARATOR: u8 = b'\n';
 /// The most octets of the length that precedes a message.
 const LENGTH_OCTETS: usize = 3;
 /// The interface index by which sFlow names packets of the agent itself; larger values have the
@@ -76,6 +80,9 @@ pub enum Unreadable {
     /// The file ends within the message.
     #[error("ends early: {0} of its octets are missing")]
     Short(usize),
+    /// The message is JSON or text, which goflow2 writes unless it is told otherwise.
+    #[error("is {0}: let goflow2 write with `-format bin`")]
+    Text(&'static str),
 }
 
 /// The fields of goflow2's `FlowMessage` that are used, without the values that are the default.
@@ -184,20 +191,30 @@ fn length(octets: &[u8]) -> Option<(usize, usize)> {
     None
 }
 
-/// Reads a record of goflow2, with its length in front, as goflow2 writes it, or without.
+/// Reads a record of goflow2, with its length in front, as goflow2 writes it, or without. A line
+/// break behind it is skipped.
 ///
 /// # Errors
 /// If it cannot be read.
 pub fn goflow2(octets: &[u8]) -> Result<Record, Unreadable> {
     // A plain message starts with a tag. If that is the number of the other octets by chance, the
     // rest starts within a field, and does not decode or has no exporter.
-    if let Some((length, own)) = length(octets)
-        && own + length == octets.len()
-        && let Ok(record) = plain_goflow2(&octets[own..])
-    {
-        return Ok(record);
+    let separated = octets.strip_suffix(&[SEPARATOR]);
+    for octets in [Some(octets), separated].into_iter().flatten() {
+        if let Some((length, own)) = length(octets)
+            && own + length == octets.len()
+            && let Ok(record) = plain_goflow2(&octets[own..])
+        {
+            return Ok(record);
+        }
     }
-    plain_goflow2(octets)
+    plain_goflow2(octets).map_err(|why| text(octets).map_or(why, Unreadable::Text))
+}
+
+/// Says what octets are that are no message, but JSON or text.
+fn text(octets: &[u8]) -> Option<&'static str> {
+    let kind = Kind::of(&octets[..octets.len().min(512)])?;
+    matches!(kind.what(), "JSON" | "text").then(|| kind.what())
 }
 
 fn plain_goflow2(octets: &[u8]) -> Result<Record, Unreadable> {
@@ -293,16 +310,32 @@ pub fn akvorado(octets: &[u8]) -> Result<Datagram<'_>, Unreadable> {
 }
 
 /// Splits a file of messages with their lengths in front.
+///
+/// goflow2 puts a line break behind each unless its option `-transport.file.sep` is empty. It is
+/// skipped where a message of ten octets, whose length it might be, cannot be read.
 #[derive(Clone, Debug)]
 pub struct Messages<'a> {
+    relay: Relay,
     file: &'a [u8],
     at: usize,
 }
 
 impl<'a> Messages<'a> {
-    /// Starts at the first message of `file`.
-    pub fn new(file: &'a [u8]) -> Self {
-        Self { file, at: 0 }
+    /// Starts at the first message of `file`, which `relay` wrote.
+    pub fn new(relay: Relay, file: &'a [u8]) -> Self {
+        Self { relay, file, at: 0 }
+    }
+
+    /// Skips a separator between messages.
+    fn skip_separator(&mut self) {
+        let Some([SEPARATOR, rest @ ..]) = self.file.get(self.at..) else { return };
+        let message = rest.get(..usize::from(SEPARATOR));
+        if self.at > 0
+            && self.relay == Relay::Goflow2
+            && message.is_none_or(|message| plain_goflow2(message).is_err())
+        {
+            self.at += 1;
+        }
     }
 }
 
@@ -312,9 +345,16 @@ impl<'a> Iterator for Messages<'a> {
     type Item = (usize, Result<&'a [u8], Unreadable>);
 
     fn next(&mut self) -> Option<Self::Item> {
+        self.skip_separator();
         let rest = self.file.get(self.at..).filter(|rest| !rest.is_empty())?;
         let at = self.at;
         self.at = self.file.len();
+        if at == 0
+            && self.relay == Relay::Goflow2
+            && let Some(what) = text(rest)
+        {
+            return Some((at, Err(Unreadable::Text(what))));
+        }
         let Some((length, own)) = length(rest) else {
             return Some((at, Err(Unreadable::Length)));
         };

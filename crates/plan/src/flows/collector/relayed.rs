@@ -33,7 +33,7 @@ impl Collector {
 
     /// Takes a file of messages of `relay`, each with its length in front.
     pub fn relayed_file(&mut self, relay: Relay, file: &[u8], trouble: &mut dyn FnMut(Trouble)) {
-        for (at, message) in Messages::new(file) {
+        for (at, message) in Messages::new(relay, file) {
             match message {
                 Ok(octets) => self.relayed(relay, octets, &mut |t| {
                     trouble(Trouble { at: at + t.at, what: t.what });
@@ -45,7 +45,7 @@ impl Collector {
 
     fn unreadable(&mut self, at: usize, why: &Unreadable, trouble: &mut dyn FnMut(Trouble)) {
         let reason = match why {
-            Unreadable::Kind(_) => Reason::Version,
+            Unreadable::Kind(_) | Unreadable::Text(_) => Reason::Version,
             _ => Reason::Malformed,
         };
         self.counts.add(reason, 0.0);

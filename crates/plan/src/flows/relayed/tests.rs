@@ -37,7 +37,7 @@ fn summary(fields: &Fields) -> Summary {
 fn records_of_goflow2_have_the_values_that_it_prints() {
     let file = octets(GOFLOW2);
     let records: Vec<Record> =
-        Messages::new(&file).map(|m| goflow2(m.1.unwrap()).unwrap()).collect();
+        Messages::new(Relay::Goflow2, &file).map(|m| goflow2(m.1.unwrap()).unwrap()).collect();
     let text = |a: &str| Some(a.to_owned());
     let expected = [
         (Some(125_000), Some(100), Some(1), text("10.2.0.1"), Some(1000.0)),
@@ -66,7 +66,7 @@ fn records_of_goflow2_have_the_values_that_it_prints() {
 #[test]
 fn a_message_may_have_its_length_in_front() {
     let file = octets(GOFLOW2);
-    let (_, first) = Messages::new(&file).next().unwrap();
+    let (_, first) = Messages::new(Relay::Goflow2, &file).next().unwrap();
     let plain = first.unwrap();
     assert_eq!(goflow2(plain), goflow2(&file[..plain.len() + 1]));
     // Of nine octets, the first of which could be a length of eight: type 4, exporter 10.0.0.1.
@@ -110,7 +110,9 @@ fn what_cannot_be_read_is_told() {
     assert_eq!(goflow2(&[0x08, 9]), Err(Unreadable::Kind(9)));
     assert_eq!(goflow2(&[0x08, 4, 0x5a, 1, 7]), Err(Unreadable::Exporter(1)));
     let messages = |file: &[u8]| {
-        Messages::new(file).map(|(at, m)| (at, m.map(<[u8]>::len))).collect::<Vec<_>>()
+        Messages::new(Relay::Goflow2, file)
+            .map(|(at, m)| (at, m.map(<[u8]>::len)))
+            .collect::<Vec<_>>()
     };
     assert_eq!(
         messages(&[1, 7, 0, 2, 5]),
@@ -118,4 +120,39 @@ fn what_cannot_be_read_is_told() {
     );
     assert_eq!(messages(&[0xff, 0xff, 0xff, 0xff, 7]), [(0, Err(Unreadable::Length))]);
     assert_eq!(messages(&[]), []);
+}
+
+#[test]
+fn messages_may_have_a_line_break_behind_them() {
+    let file = octets(GOFLOW2);
+    let plain: Vec<_> = Messages::new(Relay::Goflow2, &file).map(|m| m.1.unwrap()).collect();
+    // A message of ten octets, whose length is that of a line break.
+    let ten = [0x08, 4, 0x5a, 4, 10, 0, 0, 1, 0x48, 7];
+    let all: Vec<&[u8]> = [&ten[..], &ten].into_iter().chain(plain).chain([&ten[..]]).collect();
+    for separator in [&b""[..], b"\n"] {
+        let mut file = Vec::new();
+        for message in &all {
+            file.extend([message.len() as u8]);
+            file.extend_from_slice(message);
+            file.extend(separator);
+        }
+        let read = Messages::new(Relay::Goflow2, &file).map(|m| m.1);
+        assert_eq!(read.collect::<Result<Vec<_>, _>>(), Ok(all.clone()), "{separator:?}");
+    }
+    // akvorado writes none.
+    let read: Vec<_> = Messages::new(Relay::Akvorado, &[1, 7, 10, 7]).map(|m| m.1).collect();
+    assert_eq!(read, [Ok(&[7][..]), Err(Unreadable::Short(9))]);
+    // As a message of Kafka, too.
+    let one = [&[ten.len() as u8][..], &ten, b"\n"].concat();
+    assert_eq!(goflow2(&one), goflow2(&ten));
+}
+
+#[test]
+fn json_and_text_of_goflow2_are_named() {
+    let json = b"{\"type\":\"IPFIX\",\"sampler_address\":\"192.0.2.1\"}\n";
+    assert_eq!(goflow2(json), Err(Unreadable::Text("JSON")));
+    let first = Messages::new(Relay::Goflow2, json).next().unwrap().1.unwrap_err();
+    assert_eq!(first.to_string(), "is JSON: let goflow2 write with `-format bin`");
+    let text = b"type:IPFIX sampler_address:192.0.2.1 bytes:1000\n";
+    assert_eq!(Messages::new(Relay::Goflow2, text).count(), 1);
 }
