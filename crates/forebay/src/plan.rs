@@ -193,7 +193,11 @@ fn inputs(args: &NetworkArgs) -> Result<Inputs, Failure> {
     if let Some(capacity) = args.capacity {
         topology.set_capacities(|_, link| link.capacity.or(Some(capacity.0)));
     }
-    let file = input::providers(&args.providers, &forebay_input::text(&args.providers, LARGEST)?, &topology)?;
+    let file = input::providers(
+        &args.providers,
+        &forebay_input::text(&args.providers, LARGEST)?,
+        &topology,
+    )?;
     let demands = match (&args.demands, args.gravity) {
         (Some(path), _) => {
             let text = forebay_input::text(path, LARGEST)?;
@@ -247,9 +251,9 @@ fn topologies(dir: &Path) -> Result<Vec<Topology>, Failure> {
     let mut files: BTreeMap<String, (usize, PathBuf)> = BTreeMap::new();
     for entry in fs::read_dir(dir).map_err(unread)? {
         let path = entry.map_err(unread)?.path();
-        let end = path.extension().and_then(|e| e.to_str());
+        let end = forebay_input::extension(&path);
         let Some(rank) = ENDS.iter().position(|e| Some(*e) == end) else { continue };
-        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let name = forebay_input::stem(&path).unwrap_or_default().to_string_lossy().into_owned();
         if files.get(&name).is_none_or(|(other, _)| rank < *other) {
             files.insert(name, (rank, path));
         }

@@ -113,10 +113,21 @@ pub fn text(path: &Path, most: Bytes) -> Result<String, ConfigError> {
 
 /// Returns the extension of a file's name, without that of a compression: `gml` for `a.gml.gz`.
 pub fn extension(path: &Path) -> Option<&str> {
-    let end = |path: &Path| path.extension().and_then(OsStr::to_str).map(str::to_ascii_lowercase);
-    match end(path).as_deref() {
-        Some("gz" | "bz2" | "zst") => Path::new(path.file_stem()?).extension()?.to_str(),
-        _ => path.extension()?.to_str(),
+    unpacked_name(path)?.extension()?.to_str()
+}
+
+/// Returns the name of a file without its extension, and without that of a compression: `a` for
+/// `a.gml.gz`.
+pub fn stem(path: &Path) -> Option<&OsStr> {
+    unpacked_name(path)?.file_stem()
+}
+
+/// Returns the name that a file has when it is unpacked.
+fn unpacked_name(path: &Path) -> Option<&Path> {
+    let end = path.extension().and_then(OsStr::to_str).map(str::to_ascii_lowercase);
+    match end.as_deref() {
+        Some("gz" | "bz2" | "zst") => path.file_stem().map(Path::new),
+        _ => path.file_name().map(Path::new),
     }
 }
 

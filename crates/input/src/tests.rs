@@ -240,6 +240,7 @@ fn extensions_are_those_below_the_compression() {
     assert_eq!(of("a.graphml.gz").as_deref(), Some("graphml"));
     assert_eq!(of("a.json.BZ2").as_deref(), Some("json"));
     assert_eq!((of("a.zst"), of("a")), (None, None));
+    assert_eq!(stem(Path::new("d/a.b.gml.gz")), Some("a.b".as_ref()));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use forebay_units::Rate;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::input::MOST_RATE;
+use crate::input::{MOST_RATE, json_message};
 use crate::topology::{LinkId, MOST_EDGES, RouterId, Topology};
 
 #[derive(Deserialize)]
@@ -43,9 +43,7 @@ pub fn carried_json(
         message: message.replace(['\n', '\r'], " "),
     };
     let unread = |first: usize, e: &serde_json::Error| {
-        let text = e.to_string();
-        let message = text.rsplit_once(" at line ").map_or(text.as_str(), |(message, _)| message);
-        error(first + e.line().saturating_sub(1), message.to_owned())
+        error(first + e.line().saturating_sub(1), json_message(e))
     };
     let parsed: Vec<&RawValue> = serde_json::from_str(text).map_err(|e| unread(1, &e))?;
     if parsed.len() > MOST_EDGES {
@@ -144,7 +142,7 @@ mod tests {
             ("[\n1]".to_owned(), "l.json:2: invalid type"),
             ("[{\"from\": \"a\"}]".to_owned(), "l.json:1: missing field"),
             ("\n{}".to_owned(), "l.json:2: invalid type"),
-            (String::new(), "l.json:1: EOF while parsing"),
+            (String::new(), "l.json:1: ends early: is the file complete?"),
         ];
         for (text, expected) in cases {
             let error = read(&text).unwrap_err();

@@ -9,6 +9,7 @@ use ipnet::IpNet;
 use crate::hints::divide::Piece;
 use crate::hints::steering::{Aggregate, Steering};
 use crate::hints::{Hint, Hints, Setting, VERSION};
+use crate::input::json_message;
 use crate::topology::RouterId;
 
 /// The most hints in a file.
@@ -31,8 +32,7 @@ pub fn read(file: &Path, text: &str) -> Result<Hints, ConfigError> {
     }
     // The format of another version is unknown, so the version is checked first.
     let json = |e: serde_json::Error| {
-        let text = e.to_string();
-        let what = text.split(" at line ").next().unwrap_or_default();
+        let what = json_message(&e);
         fail(e.line(), format!("{what}: give the file that `forebay plan hints --write` wrote"))
     };
     let version = serde_json::from_str::<Version>(text).map_err(json)?.version;

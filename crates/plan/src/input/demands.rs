@@ -13,7 +13,7 @@ use crate::input::node_link::{Lines, json_error};
 use crate::input::providers::unknown_router;
 use crate::input::repetita::demands_repetita;
 use crate::input::sndlib::{demands_sndlib, is_sndlib_native};
-use crate::input::{MOST_DEMANDS, error, rate, whole_rate, without_mark};
+use crate::input::{MOST_DEMANDS, csv, error, rate, whole_rate, without_mark};
 use crate::network::{Demand, Provider};
 use crate::topology::{RouterId, Topology};
 
@@ -150,16 +150,7 @@ pub fn demands_csv(
 ) -> Result<Vec<Demand>, ConfigError> {
     let names = Names::new(providers, topology);
     let mut demands = Vec::new();
-    let mut lines = text.lines().zip(1..).filter(|(line, _)| !line.trim().is_empty());
-    match lines.next() {
-        Some((line, _)) if line.trim().trim_start_matches('\u{feff}') == HEADER => {}
-        Some((_, at)) => {
-            return Err(error(file, Some(at), format!("the first line should be {HEADER}")));
-        }
-        None => {
-            return Err(error(file, Some(1), format!("is empty: it should begin with {HEADER}")));
-        }
-    }
+    let (_, lines) = csv(file, text, &[HEADER])?;
     for (line, at) in lines {
         let fail = |message: String| error(file, Some(at), message);
         if demands.len() == MOST_DEMANDS {

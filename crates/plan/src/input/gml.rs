@@ -5,7 +5,7 @@ use std::path::Path;
 
 use forebay_config::ConfigError;
 
-use crate::input::{error, truth, whole_id, whole_metric, whole_rate};
+use crate::input::{error, link_name, truth, whole_id, whole_metric, whole_rate};
 use crate::topology::{Draft, DraftEdge, DraftRouter, Fault, Topology};
 
 /// The deepest nesting of lists; the Topology Zoo has three levels.
@@ -247,9 +247,13 @@ fn router(node: &[Entry<'_>], line: usize) -> Result<DraftRouter, Fault> {
 
 fn edge(entries: &[Entry<'_>], line: usize) -> Result<DraftEdge, Fault> {
     let mut edge = DraftEdge { line, ..DraftEdge::default() };
+    let end = |key| entries.iter().find(|e| e.key == key).and_then(|e| e.value.id());
+    let name = link_name(&end("source").unwrap_or_default(), &end("target").unwrap_or_default());
     for entry in entries {
-        let fault =
-            |what| Fault { line: entry.line, message: format!("{} is not a {what}", entry.key) };
+        let fault = |what| Fault {
+            line: entry.line,
+            message: format!("{name}: {} is not a {what}", entry.key),
+        };
         match entry.key {
             "source" => edge.from = entry.value.id().unwrap_or_default(),
             "target" => edge.to = entry.value.id().unwrap_or_default(),
@@ -322,7 +326,7 @@ mod tests {
             ("graph [\n node [ label \"x\" ] ]", "a.gml:2: a node has no id: give it one"),
             (
                 "graph [\n node [ id 0 ]\n edge [\n source 0 target 0 LinkSpeedRaw -3 ] ]",
-                "a.gml:4: LinkSpeedRaw is not a rate: write bits per second, at most 10^15",
+                "a.gml:4: the link from 0 to 0: LinkSpeedRaw is not a rate: write bits per second, at most 10^15",
             ),
             ("graph [\n label \"x ]", "a.gml:2: a text is not closed: close it with \""),
             ("graph [\n label x ]", "a.gml:2: x is not a value of label: put texts in \"\""),

@@ -7,7 +7,7 @@ use forebay_config::ConfigError;
 use quick_xml::events::{BytesRef, BytesStart, Event};
 
 use super::xml::Events;
-use crate::input::{NO_CAPACITY, NO_METRIC, error, rate, truth, whole_metric};
+use crate::input::{NO_CAPACITY, NO_METRIC, error, link_name, rate, truth, whole_metric};
 use crate::topology::{Draft, DraftEdge, DraftRouter, Fault, Topology};
 
 /// Reads the network in a GraphML text, with the same keys as [`gml`](super::gml).
@@ -31,6 +31,10 @@ pub fn graphml(file: &Path, text: &str) -> Result<Topology, ConfigError> {
     if !walk.open.is_empty() {
         let line = events.line;
         return Err(error(file, Some(line), "is not complete GraphML: it ends inside an element"));
+    }
+    if !walk.graph && !matches!(walk.root.as_str(), "" | "graphml") {
+        let message = format!("is not GraphML: its root is <{}>, not <graphml>", walk.root);
+        return Err(error(file, Some(1), message));
     }
     if !walk.graph {
         return Err(error(file, Some(1), "has no graph: put nodes and edges in <graphml><graph>"));
@@ -72,6 +76,8 @@ const USED: [&str; 7] =
 #[derive(Default)]
 struct Walk {
     open: Vec<Element>,
+    /// The name of the outermost element.
+    root: String,
     /// Whether there is a graph.
     graph: bool,
     /// The names of keys, by their ids.
@@ -127,6 +133,9 @@ impl Walk {
         let fault = |message: &str| Fault { line, message: message.to_owned() };
         if self.open.len() == DEEPEST {
             return Err(fault("is not GraphML of a network: elements are nested too deeply"));
+        }
+        if self.root.is_empty() {
+            self.root = String::from_utf8_lossy(tag.local_name().as_ref()).into_owned();
         }
         let attributes = attributes(tag)
             .ok_or_else(|| fault("is not valid GraphML: an attribute cannot be read"))?;
@@ -239,7 +248,6 @@ impl Walk {
 
     /// Sets a datum of the last node or edge.
     fn set(&mut self, of: Scope, name: &str, value: &str, line: usize) -> Result<(), Fault> {
-        let fault = |message: &str| Fault { line, message: message.to_owned() };
         let (router, edge) = (self.draft.routers.last_mut(), self.draft.edges.last_mut());
         match (of, router, edge) {
             (Scope::Node, Some(router), _) => match name {
@@ -248,16 +256,22 @@ impl Walk {
                 "hyperedge" => router.hyperedge = truth(value) == Some(true),
                 _ => {}
             },
-            (Scope::Edge, _, Some(edge)) => match name {
-                "LinkSpeedRaw" | "capacity" => {
-                    edge.capacity = Some(rate(value).map_err(|_| fault(NO_CAPACITY))?);
+            (Scope::Edge, _, Some(edge)) => {
+                let fault = |what: &str| Fault {
+                    line,
+                    message: format!("{}: {what}", link_name(&edge.from, &edge.to)),
+                };
+                match name {
+                    "LinkSpeedRaw" | "capacity" => {
+                        edge.capacity = Some(rate(value).map_err(|_| fault(NO_CAPACITY))?);
+                    }
+                    "metric" => {
+                        let metric = value.parse().ok().and_then(whole_metric);
+                        edge.metric = Some(metric.ok_or_else(|| fault(NO_METRIC))?);
+                    }
+                    _ => {}
                 }
-                "metric" => {
-                    let metric = value.parse().ok().and_then(whole_metric);
-                    edge.metric = Some(metric.ok_or_else(|| fault(NO_METRIC))?);
-                }
-                _ => {}
-            },
+            }
             _ => {}
         }
         Ok(())
@@ -372,7 +386,7 @@ mod tests {
                 file(&format!(
                     "{two}<edge source=\"0\" target=\"1\"><data key=\"d1\">fast</data></edge>"
                 )),
-                "a.graphml:6: a capacity is not a rate: write bits per second, at most 10^15",
+                "a.graphml:6: the link from 0 to 1: a capacity is not a rate: write bits per second, at most 10^15",
             ),
             (
                 "<graphml/>".to_owned(),
@@ -382,6 +396,8 @@ mod tests {
         for (text, expected) in cases {
             assert_eq!(parse(&text).unwrap_err(), expected);
         }
+        let error = parse("<gexf><graph1/></gexf>").unwrap_err();
+        assert_eq!(error, "a.graphml:1: is not GraphML: its root is <gexf>, not <graphml>");
         let error = parse("<graphml>\n<graph x>").unwrap_err();
         assert!(error.starts_with("a.graphml:2: is not valid GraphML: "), "{error}");
         assert_eq!(

@@ -7,7 +7,7 @@ use forebay_config::ConfigError;
 
 use crate::input::demands::fields;
 use crate::input::providers::unknown_router;
-use crate::input::{error, without_mark};
+use crate::input::{csv, error};
 use crate::topology::{LinkId, RouterId, Topology};
 use crate::weights::Range;
 
@@ -31,15 +31,7 @@ pub fn metrics(
     for (link, id) in topology.links().iter().zip(0..) {
         links.entry((link.from, link.to)).or_default().push(LinkId(id));
     }
-    let text = without_mark(text);
-    let mut lines = text.lines().zip(1..).filter(|(line, _)| !line.trim().is_empty());
-    match lines.next() {
-        Some((line, _)) if line.trim() == HEADER => {}
-        first => {
-            let line = first.map_or(1, |(_, at)| at);
-            return Err(error(file, Some(line), format!("the first line should be {HEADER}")));
-        }
-    }
+    let (_, lines) = csv(file, text, &[HEADER])?;
     let mut found = BTreeSet::new();
     let mut metrics = Vec::new();
     for (line, at) in lines {
@@ -112,6 +104,6 @@ mod tests {
             assert!(error.starts_with(expected), "{error}, not {expected}");
         }
         let error = metrics("m.csv".as_ref(), "", &topology, Range::OSPF).unwrap_err().to_string();
-        assert!(error.starts_with("m.csv:1: the first line should be"), "{error}");
+        assert_eq!(error, format!("m.csv:1: is empty: it should begin with {HEADER}"));
     }
 }

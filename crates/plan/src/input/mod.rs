@@ -19,6 +19,7 @@ mod xml;
 use std::path::Path;
 
 use forebay_config::ConfigError;
+use forebay_input::Kind;
 use forebay_units::{Bytes, Rate};
 
 pub use demands::{demands, demands_csv, demands_json};
@@ -45,25 +46,106 @@ pub const LARGEST: Bytes = Bytes(64_000_000);
 pub const MOST_DEMANDS: usize = 1_000_000;
 
 /// Reads a topology from `text`. The ending of the file's name gives the format: `.gml`,
-/// `.graphml`, `.json`, `.graph` of REPETITA, or `.txt` or `.xml` of SNDlib.
+/// `.graphml`, `.json`, `.graph` of REPETITA, or `.txt` or `.xml` of SNDlib. It may be followed by
+/// that of a compression.
 ///
 /// # Errors
 /// If the name has another ending, or the text is not of that format.
 pub fn topology(file: &Path, text: &str) -> Result<Topology, ConfigError> {
     let text = without_mark(text);
-    match forebay_input::extension(file) {
-        Some("gml") => gml(file, text),
-        Some("graphml") => graphml(file, text),
-        Some("json") => node_link(file, text),
-        Some("graph") => repetita(file, text),
-        Some("txt" | "xml") => sndlib(file, text),
-        _ => Err(error(
+    let Some(end) = forebay_input::extension(file)
+        .filter(|end| ["gml", "graphml", "json", "graph", "txt", "xml"].contains(end))
+    else {
+        return Err(error(
             file,
             None,
             "is not named as a topology: the name should end in .gml, .graphml, .json, .graph, .txt or \
              .xml",
-        )),
+        ));
+    };
+    if text.trim().is_empty() {
+        return Err(error(file, None, "is empty"));
     }
+    // XML and JSON are told by their first character, and the other formats begin with a letter.
+    let kind = Kind::of(&text.as_bytes()[..text.len().min(512)]);
+    let (is_xml, is_json) =
+        (text.trim_start().starts_with('<'), text.trim_start().starts_with(['{', '[']));
+    let fits = match end {
+        "json" => is_json,
+        "graphml" | "xml" => is_xml,
+        "txt" => !is_json,
+        _ => !is_xml && !is_json,
+    };
+    if !fits {
+        let what = match (is_xml, is_json) {
+            _ if kind.is_some_and(|kind| kind.what() == "a web page") => "a web page",
+            (true, _) => "XML",
+            (_, true) => "JSON",
+            _ => "text",
+        };
+        return Err(error(file, Some(1), format!("is {what}, although its name ends in .{end}")));
+    }
+    match end {
+        "gml" => gml(file, text),
+        "graphml" => graphml(file, text),
+        "json" => node_link(file, text),
+        "graph" => repetita(file, text),
+        _ => sndlib(file, text),
+    }
+}
+
+/// Returns what is wrong with a JSON text, without the place.
+pub(crate) fn json_message(e: &serde_json::Error) -> String {
+    use serde_json::error::Category;
+
+    let text = e.to_string();
+    let message = text.rsplit_once(" at line ").map_or(text.as_str(), |(message, _)| message);
+    match e.classify() {
+        Category::Eof => "ends early: is the file complete?".to_owned(),
+        Category::Syntax => format!("is no JSON here: {message}"),
+        Category::Io | Category::Data => message.to_owned(),
+    }
+}
+
+/// The words for a link in errors.
+fn link_name(from: &str, to: &str) -> String {
+    format!("the link from {from} to {to}")
+}
+
+/// Checks that the first line of a CSV `text` has the columns of one of `headers`. Returns which
+/// one, and the other lines that are not blank, with their numbers.
+///
+/// # Errors
+/// If it has others, or separates them otherwise.
+fn csv<'a>(
+    file: &Path,
+    text: &'a str,
+    headers: &[&str],
+) -> Result<(usize, impl Iterator<Item = (&'a str, usize)> + use<'a>), ConfigError> {
+    let lines = without_mark(text).lines().zip(1..);
+    let mut lines = lines.filter(|(line, _)| !line.trim().is_empty());
+    let names = headers.join(" or ");
+    let Some((first, at)) = lines.next() else {
+        return Err(error(file, Some(1), format!("is empty: it should begin with {names}")));
+    };
+    let columns = |separator: char| {
+        let columns = first.split(separator).map(|name| name.trim().trim_matches('"').trim());
+        columns.collect::<Vec<_>>().join(",").to_lowercase()
+    };
+    let known = |separator: char| {
+        let found = columns(separator);
+        headers.iter().position(|header| **header == found)
+    };
+    if let Some(which) = known(',') {
+        return Ok((which, lines));
+    }
+    let separator =
+        [(';', "semicolons"), ('\t', "tabs")].into_iter().find(|s| known(s.0).is_some());
+    let message = match separator {
+        Some((_, name)) => format!("has {name} between its columns: write commas"),
+        None => format!("the first line should be {names}"),
+    };
+    Err(error(file, Some(at), message))
 }
 
 /// Returns an error of `file`, at `line` from 1.
@@ -141,3 +223,6 @@ pub const MOST_RATE: f64 = 1e15;
 fn whole_rate(bps: f64) -> Option<Rate> {
     (0.0..=MOST_RATE).contains(&bps).then(|| Rate::from_bps_f64(bps.round()))
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,7 +7,7 @@ use std::path::Path;
 use forebay_config::ConfigError;
 
 use crate::input::providers::unknown_router;
-use crate::input::{MOST_DEMANDS, error, without_mark};
+use crate::input::{MOST_DEMANDS, csv, error};
 use crate::topology::{RouterId, Topology};
 
 const HEADER: &str = "address,router";
@@ -24,11 +24,7 @@ pub fn next_hops(
     topology: &Topology,
 ) -> Result<BTreeMap<IpAddr, RouterId>, ConfigError> {
     let routers = topology.by_name();
-    let lines = without_mark(text).lines().zip(1..);
-    let mut lines = lines.filter(|(line, _)| !line.trim().is_empty());
-    if lines.next().is_none_or(|(line, _)| line.trim() != HEADER) {
-        return Err(error(file, Some(1), format!("the first line should be {HEADER}")));
-    }
+    let (_, lines) = csv(file, text, &[HEADER])?;
     let mut found = BTreeMap::new();
     for (line, at) in lines {
         let fail = |message: String| Err(error(file, Some(at), message));

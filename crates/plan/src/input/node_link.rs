@@ -1,5 +1,6 @@
 //! Reads node-link JSON, as networkx writes it: `{"nodes": [...], "links": [...]}`.
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use forebay_config::ConfigError;
@@ -7,7 +8,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::input::{
-    NO_CAPACITY, NO_METRIC, error, line_within, rate, whole_id, whole_metric, whole_rate,
+    NO_CAPACITY, NO_METRIC, error, json_message, line_within, link_name, rate, whole_id,
+    whole_metric, whole_rate,
 };
 use crate::topology::{Draft, DraftEdge, DraftRouter, Topology};
 
@@ -74,15 +76,84 @@ struct LinkLine<'a> {
     source: &'a RawValue,
     #[serde(borrow)]
     target: &'a RawValue,
-    capacity: Option<Capacity>,
-    metric: Option<f64>,
+    #[serde(borrow)]
+    capacity: Option<&'a RawValue>,
+    #[serde(borrow)]
+    metric: Option<&'a RawValue>,
 }
 
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Capacity {
+/// A value that is a number, or a text.
+enum Value {
     Number(f64),
     Text(String),
+}
+
+impl Value {
+    /// Returns the value; `None` if it is of another type.
+    fn of(raw: &RawValue) -> Option<Self> {
+        let written = raw.get();
+        let text = serde_json::from_str(written).map(Self::Text);
+        text.or_else(|_| serde_json::from_str(written).map(Self::Number)).ok()
+    }
+}
+
+/// The numbers of Python that JSON does not have.
+const NO_NUMBERS: [&str; 3] = ["-Infinity", "Infinity", "NaN"];
+/// What to do with a capacity that is none of JSON's numbers.
+const UNLIMITED: &str = "write bits per second, or leave it out if the link limits nothing";
+
+/// Puts quotes around numbers that Python writes and JSON does not have. They may stand at any key,
+/// and most keys are not used.
+fn with_quoted_numbers(text: &str) -> Cow<'_, str> {
+    let begins = |at: usize| NO_NUMBERS.iter().find(|word| text[at..].starts_with(*word));
+    if !NO_NUMBERS.iter().any(|word| text.contains(word)) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 64);
+    let (mut copied, mut at, mut is_quoted) = (0, 0, false);
+    let octets = text.as_bytes();
+    while at < octets.len() {
+        match octets[at] {
+            b'\\' if is_quoted => at += 1,
+            b'"' => is_quoted = !is_quoted,
+            b'N' | b'I' | b'-' if !is_quoted => {
+                if let Some(word) = begins(at) {
+                    out.push_str(&text[copied..at]);
+                    out.extend(["\"", word, "\""]);
+                    copied = at + word.len();
+                    at = copied;
+                    continue;
+                }
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    out.push_str(&text[copied..]);
+    Cow::Owned(out)
+}
+
+/// Says which other format of graphs a JSON text is of, and what to do.
+fn other_format(text: &str) -> Option<&'static str> {
+    let value: serde_json::Value = serde_json::from_str(text).ok()?;
+    let has = |key: &str| value.get(key).is_some();
+    match &value {
+        _ if has("adjacency") => {
+            Some("is in networkx's adjacency format: write it with `nx.node_link_data`")
+        }
+        _ if has("elements") => Some("is in Cytoscape's format: write it with `nx.node_link_data`"),
+        _ if has("children") => {
+            Some("is in networkx's tree format: write it with `nx.node_link_data`")
+        }
+        _ if has("features") => Some("is GeoJSON, which has no nodes and links"),
+        serde_json::Value::Array(_) => {
+            Some("is a list: write {\"nodes\": [...], \"links\": [...]}")
+        }
+        serde_json::Value::Object(_) if !has("nodes") => {
+            Some("has no nodes: put them in a list `nodes`")
+        }
+        _ => None,
+    }
 }
 
 /// What is wrong with an id.
@@ -97,7 +168,11 @@ const NO_ID: &str = "an id is not a number, a text or a list of these";
 /// # Errors
 /// If the text is not such JSON, or not a network.
 pub fn node_link(file: &Path, text: &str) -> Result<Topology, ConfigError> {
-    let parsed: File<'_> = serde_json::from_str(text).map_err(|e| json_error(file, None, &e))?;
+    let text = &*with_quoted_numbers(text);
+    let parsed: File<'_> = serde_json::from_str(text).map_err(|e| {
+        other_format(text)
+            .map_or_else(|| json_error(file, None, &e), |what| error(file, Some(1), what))
+    })?;
     let named = || parsed.graph.get("name")?.as_str().map(str::to_owned);
     let name = Some(parsed.name).filter(|n| !n.is_empty()).or_else(named).unwrap_or_default();
     let mut draft = Draft { name, directed: parsed.directed, ..Draft::default() };
@@ -115,7 +190,8 @@ pub fn node_link(file: &Path, text: &str) -> Result<Topology, ConfigError> {
         });
     }
     let Some(links) = parsed.links.or(parsed.edges) else {
-        return Err(error(file, Some(1), "has no links: put them in a list `links`"));
+        let what = other_format(text).unwrap_or("has no links: put them in a list `links`");
+        return Err(error(file, Some(1), what));
     };
     let mut lines = Lines { text, counted: 0, line: 1 };
     for raw in links {
@@ -124,18 +200,31 @@ pub fn node_link(file: &Path, text: &str) -> Result<Topology, ConfigError> {
             serde_json::from_str(raw.get()).map_err(|e| json_error(file, Some(line), &e))?;
         let fail = |message: String| error(file, Some(line), message);
         let end = |id| text_of(id, 0).ok_or_else(|| fail(NO_ID.to_owned()));
-        let capacity = link.capacity.map(|c| match c {
-            Capacity::Number(n) => whole_rate(n).ok_or_else(|| NO_CAPACITY.to_owned()),
-            Capacity::Text(text) => rate(&text),
+        let (from, to) = (end(link.source)?, end(link.target)?);
+        let of_link = |what: &str| fail(format!("{}: {what}", link_name(&from, &to)));
+        let capacity = link.capacity.map(|raw| match Value::of(raw) {
+            Some(Value::Number(n)) => whole_rate(n).ok_or_else(|| NO_CAPACITY.to_owned()),
+            Some(Value::Text(text)) if NO_NUMBERS.contains(&text.as_str()) => {
+                Err(format!("its capacity is {text}: {UNLIMITED}"))
+            }
+            Some(Value::Text(text)) => rate(&text),
+            None => Err(NO_CAPACITY.to_owned()),
         });
-        let metric = link.metric.map(|n| whole_metric(n).ok_or_else(|| fail(NO_METRIC.to_owned())));
+        let metric = link.metric.map(|raw| {
+            let metric = match Value::of(raw) {
+                Some(Value::Number(n)) => whole_metric(n),
+                Some(Value::Text(text)) => text.trim().parse().ok().and_then(whole_metric),
+                None => None,
+            };
+            metric.ok_or_else(|| of_link(NO_METRIC))
+        });
         draft.edges.push(DraftEdge {
-            from: end(link.source)?,
-            to: end(link.target)?,
-            capacity: capacity.transpose().map_err(fail)?,
+            capacity: capacity.transpose().map_err(|what| of_link(&what))?,
             metric: metric.transpose()?,
             directed: None,
             line,
+            from,
+            to,
         });
     }
     draft.finish().map_err(|fault| error(file, Some(fault.line), fault.message))
@@ -166,9 +255,7 @@ impl Lines<'_> {
 /// Converts an error of serde's. `first` is the line where the parsed part begins, if it is not the
 /// whole file.
 pub(super) fn json_error(file: &Path, first: Option<usize>, e: &serde_json::Error) -> ConfigError {
-    let text = e.to_string();
-    let message = text.rsplit_once(" at line ").map_or(text.as_str(), |(message, _)| message);
-    error(file, Some(first.unwrap_or(1) + e.line().saturating_sub(1)), message)
+    error(file, Some(first.unwrap_or(1) + e.line().saturating_sub(1)), json_message(e))
 }
 
 #[cfg(test)]
@@ -221,6 +308,52 @@ mod tests {
         assert!(parse("{\"nodes\": []}").unwrap_err().contains("has no links"));
     }
 
+    /// Python writes numbers that JSON does not have.
+    #[test]
+    fn numbers_of_python_are_ignored_where_they_are_not_used() {
+        let text = |capacity: &str| {
+            format!(
+                "{{\"nodes\": [{{\"id\": \"a\", \"pos\": [NaN, -Infinity]}},\n\
+                 {{\"id\": \"b\", \"label\": \"NaN \\\" Infinity\", \"x\": Infinity}}],\n\
+                 \"links\": [{{\"source\": \"a\", \"target\": \"b\", {capacity}\"w\": NaN}}]}}"
+            )
+        };
+        let topology = parse(&text("")).unwrap();
+        assert_eq!(topology.routers()[1].name, "NaN \" Infinity");
+        for number in ["NaN", "Infinity", "-Infinity"] {
+            assert_eq!(
+                parse(&text(&format!("\"capacity\": {number}, "))).unwrap_err(),
+                format!(
+                    "a.json:3: the link from a to b: its capacity is {number}: write bits per \
+                     second, or leave it out if the link limits nothing"
+                )
+            );
+        }
+        let error = parse(&text("\"capacity\": [1], ")).unwrap_err();
+        assert!(error.starts_with("a.json:3: the link from a to b: a capacity is"), "{error}");
+        let metric = parse(&text("\"metric\": \"10\", ")).unwrap();
+        assert_eq!(metric.links()[0].metric, 10);
+        let error = parse(&text("\"metric\": NaN, ")).unwrap_err();
+        assert!(error.starts_with("a.json:3: the link from a to b: a metric is"), "{error}");
+    }
+
+    #[test]
+    fn other_formats_of_graphs_are_named() {
+        for (text, expected) in [
+            ("{\"directed\": false, \"nodes\": [], \"adjacency\": []}", "adjacency format"),
+            ("{\"data\": [], \"elements\": {}}", "Cytoscape"),
+            ("{\"id\": 1, \"children\": []}", "tree format"),
+            ("{\"type\": \"FeatureCollection\", \"features\": []}", "GeoJSON"),
+            ("[[0, 1]]", "is a list"),
+            ("{\"links\": []}", "has no nodes"),
+            ("{\"nodes\": [", "a.json:1: ends early: is the file complete?"),
+            ("{'nodes': []}", "a.json:1: is no JSON here: key must be a string"),
+        ] {
+            let error = parse(text).unwrap_err();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+
     #[test]
     fn errors_name_their_line() {
         let link = |inside: &str| {
@@ -229,20 +362,20 @@ mod tests {
             )
         };
         let cases = [
-            ("{\"nodes\": [],\n }".to_owned(), "a.json:2: trailing comma"),
+            ("{\"nodes\": [],\n }".to_owned(), "a.json:2: is no JSON here: trailing comma"),
             (link("\"target\": 4"), "a.json:3: an edge names the unknown router 4"),
             (
                 link("\"target\": 1, \"capacity\": -5"),
-                "a.json:3: a capacity is not a rate: write bits per second, at most 10^15",
+                "a.json:3: the link from 0 to 1: a capacity is not a rate: write bits per second, at most 10^15",
             ),
             (link("\"metric\": 1"), "a.json:4: missing field `target`"),
             (
                 link("\"target\": 1, \"metric\": 0"),
-                "a.json:3: a metric is invalid: write 1 to 16777214",
+                "a.json:3: the link from 0 to 1: a metric is invalid: write 1 to 16777214",
             ),
             (
                 link("\"target\": 1, \"metric\": 16777215"),
-                "a.json:3: a metric is invalid: write 1 to 16777214",
+                "a.json:3: the link from 0 to 1: a metric is invalid: write 1 to 16777214",
             ),
         ];
         for (text, expected) in cases {

@@ -7,7 +7,7 @@ use forebay_config::ConfigError;
 use ipnet::IpNet;
 
 use crate::input::providers::unknown_router;
-use crate::input::{MOST_DEMANDS, error};
+use crate::input::{MOST_DEMANDS, csv, error};
 use crate::topology::{RouterId, Topology};
 
 /// The users of a prefix.
@@ -47,15 +47,8 @@ pub fn prefixes(
     topology: &Topology,
 ) -> Result<BTreeMap<IpNet, Users>, ConfigError> {
     let routers = topology.by_name();
-    let mut lines = text.lines().zip(1..).filter(|(line, _)| !line.trim().is_empty());
-    let shares = match lines.next().map(|(line, _)| line.trim().trim_start_matches('\u{feff}')) {
-        Some(HEADER) => false,
-        Some(WITH_SHARES) => true,
-        _ => {
-            let message = format!("the first line should be {HEADER} or {WITH_SHARES}");
-            return Err(error(file, Some(1), message));
-        }
-    };
+    let (which, lines) = csv(file, text, &[HEADER, WITH_SHARES])?;
+    let shares = which == 1;
     let mut found = BTreeMap::new();
     for (line, at) in lines {
         let fail = |message: String| Err(error(file, Some(at), message));

@@ -198,7 +198,7 @@ impl Service {
         }
         match &self.config.files.demands {
             Some(file) => {
-                let json = file.extension().is_some_and(|e| e == "json");
+                let json = forebay_input::extension(file) == Some("json");
                 let text = DemandText { json, text: forebay_input::text(file, LARGEST)? };
                 let fresh = kept.as_ref() != Some(&text);
                 Ok((text, fresh))

@@ -182,7 +182,10 @@ fn errors_say_what_was_expected() {
             native("NODES (", ") NODES ("),
             "a.txt:4: \")\" is here instead of the name of a section, such as NODES",
         ),
-        (xml("<network ", "<net "), "a.txt:3: is not SNDlib's XML: the root should be <network>"),
+        (
+            xml("<network ", "<net "),
+            "a.txt:3: is not SNDlib's XML: its root is <net>, not <network>",
+        ),
         (xml(" id=\"Mid\"", ""), "a.txt:7: a node has no id: give it one"),
         (
             xml("<source>Mid</source>", ""),

@@ -25,7 +25,9 @@ pub(super) fn read(text: &str) -> Result<SndFile, Fault> {
             && !std::mem::replace(&mut root, true)
             && tag.local_name().as_ref() != b"network"
         {
-            return Err(fault(start, "is not SNDlib's XML: the root should be <network>"));
+            let root = String::from_utf8_lossy(tag.local_name().as_ref()).into_owned();
+            let message = format!("is not SNDlib's XML: its root is <{root}>, not <network>");
+            return Err(fault(start, message));
         }
         match event {
             Event::Eof => break,
