@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{self, BufRead, IsTerminal};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -64,19 +65,25 @@ impl Site {
         Ok(Self { name: name.clone(), interface: interface.clone(), address, prefixes })
     }
 
+    /// Returns the address without a name, if it is one.
+    fn socket(&self) -> Option<SocketAddr> {
+        self.address.parse().ok()
+    }
+
     /// Returns the file of this site with `others` as its peers.
     fn file(&self, others: &[&Self]) -> String {
         let quoted = |prefixes: &[Prefix]| {
             let all: Vec<_> = prefixes.iter().map(|p| format!("\"{p}\"")).collect();
             all.join(", ")
         };
-        // A name is resolved at the peers only.
-        let is_name = self.address.bytes().next().is_some_and(|b| b.is_ascii_alphabetic());
-        let listen = if is_name {
-            let port = self.address.rsplit(':').next().unwrap_or_default();
-            format!("0.0.0.0:{port}")
-        } else {
-            self.address.clone()
+        // A name is resolved at the peers only. The site has to hear the addresses of all others.
+        let listen = match self.socket() {
+            Some(_) => self.address.clone(),
+            None => {
+                let port = self.address.rsplit(':').next().unwrap_or_default();
+                let is_v6 = others.iter().filter_map(|o| o.socket()).any(|a| a.is_ipv6());
+                format!("{}:{port}", if is_v6 { "[::]" } else { "0.0.0.0" })
+            }
         };
         let mut text = format!(
             "# The site {}. Run it with: sudo forebay site --config site.toml\n[site]\n\
@@ -110,6 +117,16 @@ fn sites(args: &SiteInitArgs) -> Result<Vec<Site>, Failure> {
             }
             if other.address == site.address {
                 return Err(same("address").into());
+            }
+            if let (Some(one), Some(two)) = (other.socket(), site.socket())
+                && one.is_ipv4() != two.is_ipv4()
+            {
+                return Err(format!(
+                    "{} has the address {one} and {} has {two}, which cannot reach each other: give \
+                     all sites addresses of one IP version, or host names",
+                    other.name, site.name
+                )
+                .into());
             }
             if other.prefixes.iter().any(|prefix| site.prefixes.contains(prefix)) {
                 return Err(same("prefix").into());
@@ -205,6 +222,11 @@ mod tests {
         );
         let branch = sites[1].file(&[&sites[0]]);
         assert!(branch.contains("listen = \"0.0.0.0:4000\""), "{branch}");
+        // A site with a name hears a peer with an IPv6 address.
+        let v6 = "head|wan0|2001:db8::1|10.1.0.0/16";
+        let sites = super::sites(&args(&[v6, BRANCH])).unwrap();
+        let branch = sites[1].file(&[&sites[0]]);
+        assert!(branch.contains("listen = \"[::]:4000\""), "{branch}");
     }
 
     #[test]
@@ -217,6 +239,10 @@ mod tests {
             (vec![HEAD, "../b|eth0|192.0.2.11|10.2.0.0/16"], "\"../b\" is no name"),
             (vec![HEAD, "b|eth0|192.0.2.11|10.2.0.1/16"], "\"10.2.0.1/16\" has bits beyond"),
             (vec![HEAD, "b|eth0|192.0.2.11:0|10.2.0.0/16"], "\"192.0.2.11:0\" has no port"),
+            (
+                vec![HEAD, "b|eth0|2001:db8::2|10.2.0.0/16"],
+                "head has the address 192.0.2.10:28316 and b has [2001:db8::2]:28316, which cannot",
+            ),
             (vec![HEAD, "b|eth0|192.0.2.11|,"], "b: name at least one prefix"),
         ] {
             let said = sites(&args(&all)).unwrap_err().to_string();
