@@ -10,8 +10,8 @@ use forebay_l4s_check::Verdict;
 use forebay_l4s_check::tcp::{Analysis, Place};
 
 use crate::cli::L4sCaptureArgs;
-use crate::terminal::{Failure, note, print};
 use crate::fail;
+use crate::terminal::{Failure, note, print};
 
 /// The largest capture in octets, also when it is unpacked; captures are read into memory.
 const LARGEST_FILE: u64 = 1 << 30;

@@ -16,7 +16,11 @@ use crate::terminal::note;
 
 pub(super) fn announce(args: &AnnounceArgs) -> Result<(), Failure> {
     let topology = topology(&args.topology)?;
-    let file = input::providers(&args.providers, &forebay_input::text(&args.providers, LARGEST)?, &topology)?;
+    let file = input::providers(
+        &args.providers,
+        &forebay_input::text(&args.providers, LARGEST)?,
+        &topology,
+    )?;
     let hints = hints::read(&args.hints, &forebay_input::text(&args.hints, LARGEST)?)?;
     let (demands, avoided) = (Vec::new(), BTreeSet::new());
     let network = Network { topology, providers: file.providers, demands, avoided };

@@ -24,7 +24,8 @@ pub(super) fn run(args: &RoutesArgs) -> Result<(), Failure> {
     let routers = match (&args.topology, &args.next_hops) {
         (Some(file), Some(hops)) => {
             let topology = topology(file)?;
-            let next_hops = input::next_hops(hops, &forebay_input::text(hops, LARGEST)?, &topology)?;
+            let next_hops =
+                input::next_hops(hops, &forebay_input::text(hops, LARGEST)?, &topology)?;
             Some((topology, next_hops))
         }
         _ => None,

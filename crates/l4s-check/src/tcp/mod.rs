@@ -9,6 +9,15 @@
 //! | connections | [`MOST_CONNECTIONS`] | packets of others are counted |
 //! | segments that wait for their acknowledgement | 4096 of each direction | the oldest one gives no round trip |
 //! | packets whose time is kept | [`MOST_RECORDS`] | codepoints and marks are counted further, delays are not |
+//!
+//! What makes packets the same:
+//!
+//! | what | the same if |
+//! |---|---|
+//! | connections | addresses and ports are, until a SYN has another number behind the end (RFC 9293, section 3.4) |
+//! | data that was captured twice | numbers, IP identifier and timestamp are, within a millisecond: a retransmission differs in one of them or in time (RFC 6864, section 4; RFC 7323, section 3) |
+//! | acknowledgements that were captured twice | all fields that are read are, within a millisecond |
+//! | answers to the SYN/ACK | they are pure acknowledgements of it, whenever they come (RFC 9768, section 3.2.2.1) |
 
 mod ace;
 mod connection;
