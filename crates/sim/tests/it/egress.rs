@@ -1,5 +1,4 @@
 //! Tests of machines with many flows: drops inside the machine, as in Linux and with backpressure.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use forebay_queue::{Fifo, Limit, fifo};
 use forebay_sim::{

@@ -1,5 +1,4 @@
 //! Tests of whole networks: throughput, delay, counters and repeatability.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod network;
 mod requests;

@@ -7,7 +7,7 @@ use forebay_sim::{
 };
 use forebay_units::{Bytes, Nanos, Rate};
 
-use crate::network::{Seen, fifo_queue, sfq_queue};
+use crate::dumbbell::network::{Seen, fifo_queue, sfq_queue};
 
 const S: Nanos = Nanos::from_secs(1);
 const RTT: Nanos = Nanos::from_millis(40);

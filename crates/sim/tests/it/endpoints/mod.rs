@@ -1,5 +1,4 @@
 //! Tests of endpoints that a caller wrote: times, payloads, ECN, timers, addresses and bounds.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod mistakes;
 mod script;

@@ -7,7 +7,7 @@ use forebay_sim::{
 };
 use forebay_units::{Bytes, Nanos, Rate};
 
-use crate::network::{Dumbbell, Seen, dualpi2_queue, fifo_queue, fq_codel_queue};
+use crate::dumbbell::network::{Dumbbell, Seen, dualpi2_queue, fifo_queue, fq_codel_queue};
 
 const S: Nanos = Nanos::from_secs(1);
 

@@ -6,7 +6,7 @@ use forebay_queue::Ecn;
 use forebay_sim::{Endpoint, LinkConfig, Received, Route, SetupError, Simulation, Transmit};
 use forebay_units::{Bytes, Nanos};
 
-use crate::script::{Pair, Script, address, addresses};
+use crate::endpoints::script::{Pair, Script, address, addresses};
 
 fn pair() -> Pair {
     Pair::new(1, LinkConfig { delay: Nanos::from_millis(1), ..LinkConfig::default() })

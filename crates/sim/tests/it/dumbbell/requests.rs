@@ -3,7 +3,7 @@
 use forebay_sim::{Congestion, Connections, Loss, RequestTiming, ScheduledRequest, TrafficKind};
 use forebay_units::{Bytes, Nanos};
 
-use crate::network::{Dumbbell, Network, fifo_queue, requests};
+use crate::dumbbell::network::{Dumbbell, Network, fifo_queue, requests};
 
 const S: Nanos = Nanos::from_secs(1);
 const MS: Nanos = Nanos::from_millis(1);
