@@ -13,7 +13,7 @@ use forebay_l4s_check::tcp::{Analysis, Place};
 use forebay_queue::{Ecn, Packet, Qdisc};
 use forebay_units::{Bytes, Nanos, Rate};
 
-use crate::frame::{self, ACK, MSS, SYN, Tcp};
+use crate::capture::frame::{self, ACK, MSS, SYN, Tcp};
 
 const PAYLOAD: u32 = MSS - 12;
 const ISN: u32 = 4_294_000_000;

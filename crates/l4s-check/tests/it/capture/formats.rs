@@ -8,9 +8,9 @@ use forebay_queue::Ecn;
 use forebay_units::Nanos;
 use proptest::prelude::*;
 
-use crate::frame::{self, ACK, SYN, Tcp};
-use crate::world::{Captures, analysis, analysis_of};
-use crate::{data, dual, path};
+use crate::capture::frame::{self, ACK, SYN, Tcp};
+use crate::capture::world::{Captures, analysis, analysis_of};
+use crate::capture::{data, dual, path};
 
 /// Writes the packet of a segment.
 type Write = fn(&Tcp) -> Vec<u8>;
