@@ -1,5 +1,5 @@
 //! The clock, waits, signals, locks, outputs, private files and privileges of a process on Linux,
-//! and its messages to the service manager.
+//! its messages to the service manager, and text of others.
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
@@ -13,6 +13,7 @@ pub mod output;
 pub mod private;
 pub mod privileges;
 pub mod signals;
+pub mod text;
 pub mod wait;
 
 pub use limits::{allow_open_files, own_descriptors};
