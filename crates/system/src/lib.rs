@@ -1,5 +1,5 @@
-//! The clock, waits, signals, locks, outputs, private files and privileges of a process on Linux,
-//! its messages to the service manager, and text of others.
+//! The clock, waits, signals, locks, outputs, private files, local sockets and privileges of a
+//! process on Linux, its messages to the service manager, and text of others.
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
@@ -7,6 +7,7 @@ pub mod clock;
 pub mod descriptors;
 pub mod epoll;
 mod limits;
+pub mod local;
 mod lock;
 pub mod notify;
 pub mod output;

@@ -29,10 +29,24 @@ pub fn user() -> u32 {
 /// If `path` is a link or a file, belongs to another user or can be written by others, or if others
 /// can replace it in its parent directory.
 pub fn directory(path: &Path) -> io::Result<File> {
-    match DirBuilder::new().mode(0o700).create(path) {
-        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
-        _ => {}
-    }
+    directory_of_mode(path, 0o700)
+}
+
+/// Opens the directory `path`, which only this user can write, and creates it with mode 0755 if it
+/// does not exist: others can see which files it has. Its parent has to exist.
+///
+/// # Errors
+/// As for [`directory`].
+pub fn readable_directory(path: &Path) -> io::Result<File> {
+    directory_of_mode(path, 0o755)
+}
+
+fn directory_of_mode(path: &Path, mode: u32) -> io::Result<File> {
+    let is_new = match DirBuilder::new().mode(mode).create(path) {
+        Ok(()) => true,
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => false,
+        Err(e) => return Err(e),
+    };
     let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let above = fs::metadata(parent)?;
     let replaceable = above.mode() & WRITABLE != 0 && above.mode() & STICKY == 0;
@@ -46,7 +60,11 @@ pub fn directory(path: &Path) -> io::Result<File> {
         return Err(refused("it belongs to another user: remove it".to_owned()));
     }
     if found.mode() & WRITABLE != 0 {
-        return Err(refused("others can write to it: chmod 700".to_owned()));
+        return Err(refused(format!("others can write to it: chmod {mode:o}")));
+    }
+    if is_new {
+        // The process's mask of modes (umask(2)) may have taken rights away.
+        directory.set_permissions(PermissionsExt::from_mode(mode))?;
     }
     Ok(directory)
 }
@@ -232,6 +250,9 @@ mod tests {
         directory(&own).unwrap();
         directory(&own).unwrap();
         assert_eq!(mode(&own), 0o700);
+        let seen = place.0.join("seen");
+        readable_directory(&seen).unwrap();
+        assert_eq!(mode(&seen), 0o755);
         symlink(&own, place.0.join("link")).unwrap();
         place.with_mode("file", 0o600);
         for name in ["link", "file"] {
