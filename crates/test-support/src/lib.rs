@@ -1,6 +1,7 @@
 //! What tests of several crates share.
 //!
-//! - [`skip`] and [`has_root`] report tests that this machine cannot run.
+//! - [`skip`] and [`has_root`] report tests that this machine cannot run, and [`without_root`] drops
+//!   root's rights.
 //! - [`Dir`] is a directory of a test's own, and [`repository`] a git repository in one.
 //! - [`namespace`] and [`tun`] make network namespaces and TUN devices, [`queues`] trees of the
 //!   kernel's queues.
@@ -16,9 +17,11 @@ pub mod namespace;
 #[cfg(feature = "queues")]
 pub mod queues;
 pub mod repository;
+pub mod rights;
 pub mod skip;
 pub mod traces;
 pub mod tun;
 
 pub use dir::Dir;
+pub use rights::without_root;
 pub use skip::{FILE, Need, has_root, is_root, skip, skip_named};

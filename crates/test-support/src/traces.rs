@@ -63,7 +63,7 @@ impl Traces {
             let state = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
             state.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
         };
-        for _ in 0..500 {
+        for _ in 0..6_000 {
             if !self.processes.iter().any(|pid| alive(&pid)) {
                 return;
             }
