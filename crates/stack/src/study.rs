@@ -305,8 +305,27 @@ fn without_simulator(error: Error) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use forebay_test_support::without_root;
+
     use super::*;
     use crate::point::tests::point;
+
+    #[test]
+    fn a_user_without_rights_is_told_of_sudo() {
+        let study = Study {
+            points: vec![point(1)],
+            families: Families::Both,
+            sources: 1,
+            settle: Duration::ZERO,
+            measure: Duration::ZERO,
+            threads: 1,
+            tune: false,
+            functions: false,
+        };
+        let run = || study.run(&Interrupt::default(), &mut |_| Ok(())).unwrap_err().to_string();
+        let error = without_root(run);
+        assert!(error.contains("sudo") && error.lines().count() == 1, "{error}");
+    }
 
     #[test]
     fn axes_are_combined_and_name_their_series() {
