@@ -1,7 +1,5 @@
 //! Tests of runs that keep figures instead of records.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use forebay_lab::analysis::{Analysis, Delay, Summary};
 use forebay_lab::engine::{Engine, Interrupt, Job};
 use forebay_lab::results::Run;

@@ -1,7 +1,5 @@
 //! Tests of each controller of the bundle on the demonstration's scenario in the simulator.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use forebay_control::ControllerKind;
 use forebay_lab::analysis::{Analysis, Summary};
 use forebay_lab::engine::{Engine, Interrupt, Job};

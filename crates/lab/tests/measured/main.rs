@@ -1,16 +1,10 @@
-//! Tests the engine in virtual time, with stand-ins for the boxes. It needs no root but a kernel,
-//! which is built first if it is not there.
+//! Tests the engine `uml`, in virtual time, with stand-ins for the boxes. It needs no root but a
+//! kernel, which is built first if it is not there.
 //!
 //! The guest starts this program for each of its processes, so it handles their names.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod building;
-#[path = "../../../tc/tests/network/common.rs"]
-#[allow(dead_code, unused_imports, reason = "there are more tests of these")]
-mod common;
-#[path = "../../../tc/tests/network/disciplines.rs"]
-mod disciplines;
-#[path = "../netns/stand_in.rs"]
+#[path = "../live/stand_in.rs"]
 mod stand_in;
 
 use std::fs;
@@ -26,7 +20,8 @@ use forebay_lab::scenario::{self, Maker, Queue, QueueKind, Scenario};
 use forebay_lab::uml::{self, Uml};
 use forebay_lab::{link, traffic};
 use forebay_records::packet_log::Fate;
-use forebay_test_support::{Need, is_root, skip_named};
+use forebay_test_support::{Dir, Need, is_root, queues, skip_named};
+use libtest_mimic::{Arguments, Trial};
 
 /// The name of a copy of this program whose receivebox never blocks.
 const SPINS: &str = "spins";
@@ -42,7 +37,7 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Some("sendbox") if own_name().contains(QUEUES) => {
-            eprintln!("made and found: {:?}", disciplines::made_and_found());
+            eprintln!("made and found: {:?}", queues::made_and_found());
             ExitCode::FAILURE
         }
         Some("sendbox") => stand_in::sendbox(),
@@ -56,85 +51,50 @@ fn main() -> ExitCode {
             }
             ExitCode::SUCCESS
         }
-        Some("prepare") => prepare(),
         _ => tests(),
     }
 }
 
-/// A test: its name, and what it does.
-type Test = (&'static str, fn());
+/// Lists tests by their names.
+macro_rules! trials {
+    ($($test:ident),* $(,)?) => {
+        [$(trial(concat!("measured::", stringify!($test)), $test)),*]
+    };
+}
 
 fn tests() -> ExitCode {
-    let of_building: [Test; 5] = [
-        ("a_missing_compiler_is_named", building::a_missing_compiler_is_named),
-        ("a_failed_build_leaves_nothing", building::a_failed_build_leaves_nothing),
-        ("two_builds_at_once_make_one_kernel", building::two_builds_at_once_make_one_kernel),
-        ("an_interrupted_build_leaves_nothing", building::an_interrupted_build_leaves_nothing),
-        (
-            "what_a_killed_build_left_is_never_used",
-            building::what_a_killed_build_left_is_never_used,
-        ),
+    let all = trials![
+        a_seed_gives_the_same_run_again,
+        a_path_that_varies_is_repeatable,
+        queues_of_the_kernel_s_are_accounted_for,
+        a_sendbox_s_queues_are_made_and_found,
+        an_interrupt_leaves_nothing,
+        a_killed_guest_is_said_to_be,
+        a_user_needs_no_rights,
+        who_never_blocks_is_named,
     ];
-    run_wanted(&of_building);
-    let of_running: [Test; 8] = [
-        ("a_seed_gives_the_same_run_again", a_seed_gives_the_same_run_again),
-        ("a_path_that_varies_is_repeatable", a_path_that_varies_is_repeatable),
-        ("queues_of_the_kernel_s_are_accounted_for", queues_of_the_kernel_s_are_accounted_for),
-        ("a_sendbox_s_queues_are_made_and_found", a_sendbox_s_queues_are_made_and_found),
-        ("an_interrupt_leaves_nothing", an_interrupt_leaves_nothing),
-        ("a_killed_guest_is_said_to_be", a_killed_guest_is_said_to_be),
-        ("a_user_needs_no_rights", a_user_needs_no_rights),
-        ("who_never_blocks_is_named", who_never_blocks_is_named),
-    ];
-    match uml::prepare(&Interrupt::default()) {
-        Ok(()) => run_wanted(&of_running),
-        Err(EngineError::Unfit(why)) => {
-            for (name, _) in wanted(&of_running) {
-                skip_named(name, Need::Kernel, &why);
-            }
-        }
-        Err(e) => panic!("{e}"),
-    }
-    ExitCode::SUCCESS
+    let mut arguments = Arguments::from_args();
+    // A test looks for guests of this process, so the tests of one process take turns.
+    arguments.test_threads.get_or_insert(1);
+    libtest_mimic::run(&arguments, all.into()).exit_code()
 }
 
-/// The tests that the arguments name, all if they name none, as with the usual harness.
-fn wanted(tests: &[Test]) -> impl Iterator<Item = &Test> {
-    let wanted: Vec<_> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
-    tests.iter().filter(move |(name, _)| {
-        wanted.is_empty() || wanted.iter().any(|w| name.contains(w.as_str()))
+/// A test of a running kernel, which is built first if it is not there.
+fn trial(name: &'static str, test: fn()) -> Trial {
+    Trial::test(name, move || {
+        match uml::prepare(&Interrupt::default()) {
+            Ok(()) => test(),
+            Err(EngineError::Unfit(why)) => skip_named(name, Need::Kernel, &why),
+            Err(e) => panic!("{e}"),
+        }
+        assert!(guests(std::process::id()).is_empty(), "it left a guest");
+        Ok(())
     })
-}
-
-fn run_wanted(tests: &[Test]) {
-    for (name, test) in wanted(tests) {
-        println!("test {name} ...");
-        test();
-        assert!(guests(std::process::id()).is_empty(), "{name} left something");
-    }
-}
-
-/// Builds the kernel, until standard input ends.
-fn prepare() -> ExitCode {
-    let interrupt = Interrupt::default();
-    let raised = interrupt.clone();
-    thread::spawn(move || {
-        // However it ends.
-        let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
-        raised.raise();
-    });
-    match uml::prepare(&interrupt) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(e) => {
-            println!("{e}");
-            ExitCode::FAILURE
-        }
-    }
 }
 
 /// Returns a scenario with a second of every kind of traffic.
 fn short() -> Scenario {
-    let text = include_str!("../netns/short.toml");
+    let text = include_str!("../live/short.toml");
     scenario::parse("short.toml".as_ref(), text).unwrap().cells.remove(0)
 }
 
@@ -178,7 +138,7 @@ fn a_path_that_varies_is_repeatable() {
         "loss = \"1 %\"\njitter = {{ up_to = \"2 ms\", reorders = true }}\n\
          back = {{ rate = \"4 Mbit/s\", loss = \"1 %\" }}\ntrace = \"{name}\""
     );
-    let text = include_str!("../netns/short.toml").replace("rate = \"96 Mbit/s\"", &path);
+    let text = include_str!("../live/short.toml").replace("rate = \"96 Mbit/s\"", &path);
     let beside = std::env::temp_dir().join("short.toml");
     let scenario = scenario::parse(&beside, &text).unwrap().cells.remove(0);
     fs::remove_file(&file).unwrap();
@@ -257,10 +217,10 @@ fn a_user_needs_no_rights() {
         skip_named("a_user_needs_no_rights", Need::Root, why);
         return;
     }
-    let place = Place::new("forebay-uml-user");
-    let program = place.copy(&std::env::current_exe().unwrap(), "program");
-    let kernel = place.copy(&kernel(), "kernel");
-    let own = place.path().join("tmp");
+    let dir = public_dir("uml-user");
+    let program = copy(&std::env::current_exe().unwrap(), &dir, "program");
+    let kernel = copy(&kernel(), &dir, "kernel");
+    let own = dir.path().join("tmp");
     fs::create_dir(&own).unwrap();
     chown(&own, Some(12_345), Some(12_345)).unwrap();
     let output = one_run(&program, |command| {
@@ -269,7 +229,7 @@ fn a_user_needs_no_rights() {
     });
     assert!(output.contains(" requests"), "{output}");
     let told = one_run(&program, |command| {
-        let home = ("HOME", "/proc/no-such-place");
+        let home = ("HOME", "/proc/no-such-dir");
         command.uid(12_345).gid(12_345).env(home.0, home.1).env_remove("XDG_CACHE_HOME");
         command.env_remove("FOREBAY_UML_KERNEL");
     });
@@ -278,16 +238,16 @@ fn a_user_needs_no_rights() {
 }
 
 fn who_never_blocks_is_named() {
-    let place = Place::new("forebay-uml-spin");
-    let program = place.copy(&std::env::current_exe().unwrap(), SPINS);
+    let dir = public_dir("uml-spin");
+    let program = copy(&std::env::current_exe().unwrap(), &dir, SPINS);
     let output = one_run(&program, |_| {});
     assert!(output.starts_with("receivebox keeps the guest's clock"), "{output}");
 }
 
 /// Tests the kernel's policies, of which this kernel has more than many machines.
 fn a_sendbox_s_queues_are_made_and_found() {
-    let place = Place::new("forebay-uml-queues");
-    let program = place.copy(&std::env::current_exe().unwrap(), QUEUES);
+    let dir = public_dir("uml-queues");
+    let program = copy(&std::env::current_exe().unwrap(), &dir, QUEUES);
     let output = one_run(&program, |_| {});
     let (_, made) = output.split_once("made and found: ").expect(&output);
     for kind in ["htb", "pfifo", "bfifo", "sfq", "fq_codel", "pie", "fq_pie", "cake"] {
@@ -332,31 +292,17 @@ fn guests(parent: u32) -> Vec<u32> {
     pids.filter(of_ours).collect()
 }
 
-/// A directory that every user can read, removed when dropped.
-struct Place(PathBuf);
-
-impl Place {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("{name}-{}", std::process::id()));
-        fs::create_dir(&path).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-        Self(path)
-    }
-
-    fn path(&self) -> &Path {
-        &self.0
-    }
-
-    fn copy(&self, file: &Path, name: &str) -> PathBuf {
-        let to = self.0.join(name);
-        fs::copy(file, &to).unwrap();
-        fs::set_permissions(&to, fs::Permissions::from_mode(0o755)).unwrap();
-        to
-    }
+/// Copies a program so that every user can run it, and returns the copy.
+fn copy(file: &Path, to: &Dir, name: &str) -> PathBuf {
+    let to = to.path().join(name);
+    fs::copy(file, &to).unwrap();
+    fs::set_permissions(&to, fs::Permissions::from_mode(0o755)).unwrap();
+    to
 }
 
-impl Drop for Place {
-    fn drop(&mut self) {
-        fs::remove_dir_all(&self.0).unwrap();
-    }
+/// Makes a directory that every user can read.
+fn public_dir(name: &str) -> Dir {
+    let dir = Dir::new(name);
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    dir
 }

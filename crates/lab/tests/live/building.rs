@@ -1,14 +1,16 @@
 //! Tests of kernel builds and of the files that a failed build leaves. Programs of a few lines
-//! replace the compiler and all other programs of a build.
+//! replace the compiler and all other programs of a build, so these tests need no root and no time.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, ExitCode, Output, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use crate::Place;
+use forebay_lab::engine::Interrupt;
+use forebay_lab::uml;
+use forebay_test_support::Dir;
 
 /// The programs of a build that only have to succeed.
 const IDLE: [&str; 10] =
@@ -29,12 +31,30 @@ const STUCK: &str = r#"case "$*" in
 *) echo $$ >"$LOG"; exec sleep 600 ;;
 esac"#;
 
+/// Builds the kernel, until standard input ends.
+pub(crate) fn prepare() -> ExitCode {
+    let interrupt = Interrupt::default();
+    let raised = interrupt.clone();
+    thread::spawn(move || {
+        // However it ends.
+        let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+        raised.raise();
+    });
+    match uml::prepare(&interrupt) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            println!("{e}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
 /// A cache and the programs that a build finds.
-struct Scene(Place);
+struct Scene(Dir);
 
 impl Scene {
     fn new(make: &str) -> Self {
-        let scene = Self(Place::new("forebay-uml-build"));
+        let scene = Self(Dir::new("uml-build"));
         fs::create_dir(scene.bin()).unwrap();
         IDLE.iter().for_each(|name| scene.program(name, ""));
         for (name, text) in [

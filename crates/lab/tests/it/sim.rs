@@ -1,7 +1,5 @@
 //! Tests of the simulator engine on a shortened scenario of the demonstration.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use forebay_lab::analysis::Analysis;
 use forebay_lab::engine::{Engine, EngineError, Interrupt, Job};
 use forebay_lab::results::{Run, Value, store};

@@ -1,8 +1,6 @@
 //! Tests of a bundle's mode with cross traffic that starts and stops and with parallel paths, in
 //! the simulator.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::path::Path;
 
 use forebay_lab::engine::{Engine, Interrupt, Job};

@@ -1,7 +1,5 @@
 //! Tests of a sendbox that starts into a queue that stands at the bottleneck, in the simulator.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::path::Path;
 
 use forebay_lab::engine::{Engine, Interrupt, Job};

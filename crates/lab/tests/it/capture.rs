@@ -1,7 +1,5 @@
 //! Tests of captures of simulated runs, read with a parser of others.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
