@@ -24,12 +24,10 @@ enum Class {
 const EDITCAP: Class = Class::Capture("convert it with `editcap -F pcapng IN OUT`");
 
 /// Kinds by their first octets. The formats of captures are those of Wireshark's wiretap library.
-const STARTS: [(&[u8], Kind); 50] = [
-    (b"PK\x03\x04", packed("a zip archive", "unpack it with `unzip`")),
+const STARTS: [(&[u8], Kind); 48] = [
     (b"PK\x05\x06", packed("an empty zip archive", "give what was to be in it")),
     (b"\xfd7zXZ\0", packed("packed with xz", "unpack it with `xz -d`")),
-    (b"\x5d\0\0", packed("packed with lzma", "unpack it with `xz -d -F lzma`")),
-    (b"LZIP", packed("packed with lzip", "unpack it with `lzip -d`")),
+    (b"LZIP\x01", packed("packed with lzip", "unpack it with `lzip -d`")),
     (b"\x04\x22\x4d\x18", packed("packed with lz4", "unpack it with `lz4 -d`")),
     (b"\x02\x21\x4c\x18", packed("packed with lz4", "unpack it with `lz4 -d`")),
     (b"\x89LZO\0\r\n\x1a\n", packed("packed with lzop", "unpack it with `lzop -d`")),
@@ -98,6 +96,17 @@ impl Kind {
     pub fn of(start: &[u8]) -> Option<Self> {
         if let Some((_, kind)) = STARTS.iter().find(|(octets, _)| start.starts_with(octets)) {
             return Some(*kind);
+        }
+        // The first four octets may be the time of an MRT file, whose next one is 0. That of a zip
+        // archive is a version, and an old file of lzma has an unknown length.
+        match start {
+            [b'P', b'K', 3, 4, 1..=255, ..] | [b'P', b'K', 3, 4] => {
+                return Some(packed("a zip archive", "unpack it with `unzip`"));
+            }
+            [0x5d, 0, 0, _, _, length @ ..] if length.starts_with(&[0xff; 8]) => {
+                return Some(packed("packed with lzma", "unpack it with `xz -d -F lzma`"));
+            }
+            _ => {}
         }
         if start.get(TAR) == Some(b"ustar") {
             return Some(packed("a tar archive", "unpack it with `tar xf`"));

@@ -258,6 +258,12 @@ fn kinds_are_told_by_their_first_octets() {
     ] {
         assert_eq!(what(octets), Some(expected), "{octets:?}");
     }
+    // Times of MRT files.
+    for time in [&b"PK\x03\x04"[..], b"\x5d\0\0\x01", b"LZIP", b"BZh9"] {
+        assert_eq!(what(&[time, &[0, 13, 0, 1, 0, 0, 0, 20, 198, 51, 100, 1]].concat()), None);
+    }
+    let lzma = [&b"\x5d\0\0\x80\0"[..], &[0xff; 8], b"data"].concat();
+    assert_eq!(what(&lzma), Some("packed with lzma"));
     assert_eq!((what(b""), what(b"\0\x01\x02"), what(b"a\x01")), (None, None, None));
     let kind = Kind::of(b"snoop\0\0\0").unwrap();
     assert_eq!(
