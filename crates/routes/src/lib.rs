@@ -32,6 +32,9 @@ pub enum Malformed {
     /// A path attribute has a length or a value that its definition excludes.
     #[error("has path attribute {0} in a form that does not exist")]
     Attribute(u8),
+    /// A route is of a peer that no table of peers has.
+    #[error("names peer {0}, which no table of peers before it has: is the file's start missing?")]
+    Peer(u16),
     /// A message has a header that does not exist.
     #[error("has a header that does not exist")]
     Header,

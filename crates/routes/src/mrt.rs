@@ -319,11 +319,12 @@ impl Loader<'_> {
         let prefix = prefix(&mut octets, family)?;
         let entries = octets.u16()?;
         for _ in 0..entries {
-            let peer = usize::from(octets.u16()?);
+            let number = octets.u16()?;
             octets.take(4)?;
             let path_id = if add_path { octets.u32()? } else { 0 };
             let attributes = attributes(&mut octets, false)?;
-            let peer = *self.index.get(peer).ok_or(Malformed::Header)?;
+            let peer = self.index.get(usize::from(number)).ok_or(Malformed::Peer(number))?;
+            let peer = *peer;
             self.announce(peer, prefix, path_id, attributes);
         }
         Ok(())

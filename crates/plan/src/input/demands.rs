@@ -9,7 +9,7 @@ use forebay_units::Rate;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::input::node_link::{Lines, json_error};
+use crate::input::node_link::{Lines, json_error, with_quoted_numbers};
 use crate::input::providers::unknown_router;
 use crate::input::repetita::demands_repetita;
 use crate::input::sndlib::{demands_sndlib, is_sndlib_native};
@@ -223,7 +223,7 @@ pub fn demands_json(
     providers: &[Provider],
     topology: &Topology,
 ) -> Result<Vec<Demand>, ConfigError> {
-    let text = without_mark(text);
+    let text = &*with_quoted_numbers(without_mark(text));
     let names = Names::new(providers, topology);
     let parsed: Vec<&RawValue> =
         serde_json::from_str(text).map_err(|e| json_error(file, None, &e))?;
@@ -323,6 +323,10 @@ pub(super) mod tests {
             parse(demands_json, json).unwrap_err(),
             "d:2: true is not a demand: write bits per second"
         );
+        let json =
+            "[\n{\"provider\": \"x\", \"entry\": \"A\", \"router\": \"B\", \"demand\": NaN}]";
+        let error = parse(demands_json, json).unwrap_err();
+        assert!(error.starts_with("d:2: \"NaN\" is not a rate below"), "{error}");
         let json = "[\n{\"provider\": \"x\",\n\"entry\": 5}]";
         assert!(parse(demands_json, json).unwrap_err().starts_with("d:3: invalid type"));
     }

@@ -104,7 +104,7 @@ const UNLIMITED: &str = "write bits per second, or leave it out if the link limi
 
 /// Puts quotes around numbers that Python writes and JSON does not have. They may stand at any key,
 /// and most keys are not used.
-fn with_quoted_numbers(text: &str) -> Cow<'_, str> {
+pub(super) fn with_quoted_numbers(text: &str) -> Cow<'_, str> {
     let begins = |at: usize| NO_NUMBERS.iter().find(|word| text[at..].starts_with(*word));
     if !NO_NUMBERS.iter().any(|word| text.contains(word)) {
         return Cow::Borrowed(text);

@@ -216,7 +216,13 @@ fn records_that_name_their_family_are_read_if_it_is_unicast() {
 fn a_file_without_routes_is_an_error() {
     let message = |kind, subtype| record_of(kind, subtype, &[0; 30]);
     let give = "give a table dump, such as rib.* of RouteViews or bview.* of RIPE";
-    let cases: [(Vec<u8>, String); 11] = [
+    let cases: [(Vec<u8>, String); 12] = [
+        (
+            record(2, &entry(&[24, 203, 0, 113], attributes())),
+            "has no routes, since its 1 records cannot be read: record 1 names peer 0, which no \
+             table of peers before it has: is the file's start missing?"
+                .to_owned(),
+        ),
         (
             [message(16, 4), message(16, 4), message(17, 0)].concat(),
             format!(
