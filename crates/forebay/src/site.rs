@@ -52,7 +52,7 @@ impl Site {
             return Err(format!("\"{interface}\" is no name of an interface").into());
         }
         let address = match address.parse::<std::net::IpAddr>() {
-            Ok(ip) => std::net::SocketAddr::new(ip, PORT).to_string(),
+            Ok(ip) => SocketAddr::new(ip, PORT).to_string(),
             Err(_) if !address.contains(':') => format!("{address}:{PORT}"),
             Err(_) => address.clone(),
         };

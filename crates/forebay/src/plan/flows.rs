@@ -119,13 +119,18 @@ fn from_files(args: &FlowsArgs, collector: &mut Collector) -> Result<Window, Fai
         }
         all.push((path.as_path(), octets));
     }
-    let mut unread = None;
+    let (mut unread, mut seen) = (None, None);
     for (path, file) in &all {
-        messages(args, path, file, collector, &mut |trouble| {
+        let found = messages(args, path, file, collector, &mut |trouble| {
             unread.get_or_insert_with(|| {
                 wrong(path, format!("at octet {}: {}", trouble.at, trouble.what))
             });
         })?;
+        if let Some(found) = found {
+            let seen: &mut Seen = seen.get_or_insert_default();
+            seen.datagrams += found.datagrams;
+            seen.records += found.records;
+        }
     }
     // What cannot be read may be the reason.
     let failure = |message: String| -> Failure {
@@ -139,6 +144,9 @@ fn from_files(args: &FlowsArgs, collector: &mut Collector) -> Result<Window, Fai
     };
     let Some(there) = collector.exported() else {
         let mut text = "the files have no message from an exporter of the table".to_owned();
+        if let Some(Seen { datagrams, records: 0 }) = seen {
+            text = format!("the captures have {datagrams} UDP datagrams, and none of flow records");
+        }
         if let Some(stranger) = collector.strangers().next() {
             text += &format!(", but of {stranger}: is it one?");
         }
@@ -194,25 +202,37 @@ fn not_of_flows(kind: Kind) -> String {
     }
 }
 
-/// Passes all messages of a file to the collector.
+/// What a capture has.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    /// UDP datagrams.
+    datagrams: u64,
+    /// Those of them with flow records.
+    records: u64,
+}
+
+/// Passes all messages of a file to the collector. Returns what a capture has.
 fn messages(
     args: &FlowsArgs,
     path: &Path,
     file: &[u8],
     collector: &mut Collector,
     trouble: &mut dyn FnMut(Trouble),
-) -> Result<(), Failure> {
+) -> Result<Option<Seen>, Failure> {
     if let Some(relay) = args.relay {
         collector.relayed_file(relay, file, trouble);
-        return Ok(());
+        return Ok(None);
     }
     if capture::is_capture(file) {
+        let mut seen = Seen::default();
         let mut capture = Capture::new(file).map_err(|e| wrong(path, e.to_string()))?;
         while let Some(datagram) =
             capture.next_datagram().map_err(|e| wrong(path, e.to_string()))?
         {
+            seen.datagrams += 1;
             // A capture may contain other traffic.
             if message::is_known(datagram.octets) {
+                seen.records += 1;
                 collector.datagram(datagram.from, datagram.octets, datagram.at, &mut |t| {
                     trouble(Trouble { at: datagram.place + t.at, what: t.what });
                 });
@@ -232,7 +252,7 @@ fn messages(
                 format!("the file ends within a packet: its last {left} octets are left out");
             trouble(Trouble { at, what });
         }
-        return Ok(());
+        return Ok(Some(seen));
     }
     // Messages of flow records are no text, and have no other marks.
     if let Some(kind) = Kind::of(&file[..file.len().min(512)]) {
@@ -240,7 +260,7 @@ fn messages(
     }
     let from = exporter(args, path, collector)?;
     collector.file(from, file, trouble);
-    Ok(())
+    Ok(None)
 }
 
 /// The exporter of a file that does not name it.
