@@ -21,7 +21,7 @@ mod _native {
     #[pymodule_export]
     use crate::harm::{harm_cell, harm_cells, harm_write};
     #[pymodule_export]
-    use crate::plan::Network;
+    use crate::plan::{Network, read_text};
     #[pymodule_export]
     use crate::runs::{Runs, load, run};
     #[pymodule_export]

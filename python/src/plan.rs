@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
-use std::path::Path;
+use std::path::PathBuf;
 
 use forebay_config::{ConfigError, RateValue};
 use forebay_plan::allocate::{Binning, Method, Wba};
@@ -16,8 +16,8 @@ use pyo3::prelude::*;
 
 use crate::errors::plan_error;
 
-/// The name of a file, and its text unless it is to be read.
-type Source = (String, Option<String>);
+/// The name of a file, and its text.
+type Source = (PathBuf, String);
 
 /// A topology, providers and demands that belong together.
 #[pyclass(frozen, module = "forebay._native")]
@@ -94,13 +94,13 @@ impl Network {
             });
         let (gravity, capacity) = (gravity?, capacity?);
         let read = || -> Result<Self, ConfigError> {
-            let mut topology = input::topology(topology.0.as_ref(), &text(&topology)?)?;
+            let mut topology = input::topology(&topology.0, text(&topology)?)?;
             if let Some(rate) = capacity {
                 topology.set_capacities(|_, link| link.capacity.or(Some(rate)));
             }
-            let file = input::providers(providers.0.as_ref(), &text(&providers)?, &topology)?;
+            let file = input::providers(&providers.0, text(&providers)?, &topology)?;
             let known = |source: &Source| {
-                input::demands(source.0.as_ref(), &text(source)?, &file.providers, &topology)
+                input::demands(&source.0, text(source)?, &file.providers, &topology)
             };
             let modelled = || gravity.map(|total| input::gravity(total, &file, &topology));
             let demands = demands.as_ref().map(known).transpose()?.or_else(modelled);
@@ -146,8 +146,8 @@ impl Network {
         }
         let read = || -> Result<_, ConfigError> {
             let topology = &self.network.topology;
-            let users = input::prefixes(prefixes.0.as_ref(), &text(&prefixes)?, topology)?;
-            let read = |source: &Source| hints::read(source.0.as_ref(), &text(source)?);
+            let users = input::prefixes(&prefixes.0, text(&prefixes)?, topology)?;
+            let read = |source: &Source| hints::read(&source.0, text(source)?);
             Ok((users, last.as_ref().map_or_else(|| Ok(Hints::default()), read)?))
         };
         let (users, last) = py.detach(read).map_err(|error| plan_error(py, error))?;
@@ -167,14 +167,19 @@ impl Network {
     }
 }
 
-/// Returns the text of a source, at most as much as the planner reads of a file.
-fn text(source: &Source) -> Result<String, ConfigError> {
+/// Reads the text of a file as the planner does: maybe compressed, and of several encodings.
+#[pyfunction]
+pub(crate) fn read_text(py: Python<'_>, path: PathBuf) -> PyResult<String> {
+    py.detach(|| forebay_input::text(&path, LARGEST)).map_err(|error| plan_error(py, error))
+}
+
+/// Returns the text of a source, if it is no longer than the planner reads of a file.
+fn text(source: &Source) -> Result<&str, ConfigError> {
     let (name, text) = source;
-    match text {
-        None => forebay_input::text(Path::new(name), LARGEST),
-        Some(text) if text.len() as u64 <= LARGEST.0 => Ok(text.clone()),
-        Some(_) => Err(ConfigError {
-            file: name.into(),
+    match text.len() as u64 <= LARGEST.0 {
+        true => Ok(text),
+        false => Err(ConfigError {
+            file: name.clone(),
             line: None,
             key: String::new(),
             message: format!("is longer than {} bytes", LARGEST.0),

@@ -64,7 +64,7 @@ pub(crate) fn of(
         all.count("cell", std::iter::repeat_n(Some(u64::from(*cell)), rows));
         batches.push(all.followed_by(own).batch()?);
     }
-    let schema = batches.first().map(|batch| batch.schema());
+    let schema = batches.first().map(arrow_array::RecordBatch::schema);
     let schema = schema.ok_or_else(|| ArrowError::InvalidArgumentError("no runs".to_owned()))?;
     Ok(Batches { schema, batches })
 }

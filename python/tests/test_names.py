@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import subprocess
 import sys
+
+import pytest
 
 EVERY_MODULE = """
 import importlib, pkgutil
@@ -39,3 +42,28 @@ def test_an_import_of_a_module_replaces_no_function() -> None:
 
 def test_functions_can_be_imported_by_their_names() -> None:
     python(IMPORTED_BY_NAME)
+
+
+FOUND_BY_IMPORTLIB = """
+import importlib.util
+import forebay.harm, forebay.sweep
+for name in ("harm", "sweep"):
+    assert importlib.util.find_spec(f"forebay.{name}").name == f"forebay.{name}"
+"""
+
+
+def test_importlib_finds_the_modules() -> None:
+    python(FOUND_BY_IMPORTLIB)
+
+
+def test_the_commands_of_the_package_can_be_loaded() -> None:
+    commands = [
+        point
+        for point in importlib.metadata.entry_points(group="console_scripts")
+        if point.name in ("forebay-harm", "forebay-sweep")
+    ]
+    assert len(commands) == 2
+    for point in commands:
+        with pytest.raises(SystemExit) as end:
+            point.load()(["--help"])
+        assert end.value.code == 0

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import os
+import pickle
+from decimal import Decimal
 from pathlib import Path
 
 import networkx
+import numpy
 import pandas
 import pyarrow
 import pytest
@@ -124,6 +129,60 @@ def test_no_hints_are_an_empty_frame() -> None:
     small = DEMANDS.assign(demand=MBIT)
     hints = Network(graph(), PROVIDERS, small).hints(PREFIXES)
     assert len(hints) == 0 and list(hints.to_pandas().columns)[:2] == ["neighbour", "prefix"]
+
+
+def test_attributes_that_are_not_used_are_ignored() -> None:
+    made = graph()
+    networkx.set_node_attributes(made, networkx.spring_layout(made, seed=1), "pos")
+    networkx.set_node_attributes(made, {"core": object(), "west": float("nan")}, "note")
+    networkx.set_edge_attributes(made, float("inf"), "weight")
+    networkx.set_edge_attributes(made, {("west", "core"): numpy.float32(30 * MBIT)}, "capacity")
+    networkx.set_edge_attributes(made, {("north", "core"): Decimal(30_000_000)}, "capacity")
+    networkx.set_node_attributes(made, {"core": numpy.bool_(False)}, "serves")
+    plan = Network(made, PROVIDERS, DEMANDS).solve()
+    assert plan.totals.total["after"] == pytest.approx(80 * MBIT)
+
+
+@pytest.mark.parametrize(
+    "capacity, shown",
+    [
+        (float("nan"), "NaN"),
+        (float("inf"), "Infinity"),
+        (numpy.float64("-inf"), "-Infinity"),
+        (numpy.array([1.0, 2.0]), "[1. 2.]"),
+        ("fast", "fast"),
+    ],
+)
+def test_a_capacity_that_is_none_names_its_link(capacity: object, shown: str) -> None:
+    made = graph()
+    made.edges["east", "core"]["capacity"] = capacity
+    with pytest.raises(forebay.PlanError) as caught:
+        Network(made, PROVIDERS, DEMANDS)
+    error = caught.value
+    assert (error.file, error.line) == ("the graph", None)
+    assert error.message.startswith("the link from east to core: ") and shown in error.message
+
+
+def test_paths_may_be_bytes_and_files_compressed(tmp_path: Path) -> None:
+    text = json.dumps(networkx.node_link_data(graph(), edges="links"))
+    topology = tmp_path / "isp.json.gz"
+    topology.write_bytes(gzip.compress(text.encode()))
+    demands = tmp_path / "demands.csv"
+    demands.write_text("\ufeff" + DEMANDS.to_csv(index=False), encoding="utf-16-le")
+    providers = os.fsencode(EXAMPLE / "providers.toml")
+    plan = Network(bytes(topology), providers, os.fsencode(demands)).solve()
+    assert plan.totals.total["after"] == pytest.approx(80 * MBIT)
+
+
+def test_a_network_can_be_pickled(tmp_path: Path) -> None:
+    topology = tmp_path / "isp.json"
+    topology.write_text(json.dumps(networkx.node_link_data(graph(), edges="links")))
+    network = Network(topology, PROVIDERS, DEMANDS)
+    topology.unlink()
+    again = pickle.loads(pickle.dumps(network))
+    assert again.solve().data == network.solve().data
+    plan = pickle.loads(pickle.dumps(network.solve()))
+    assert plan.links.equals(network.solve().links)
 
 
 def test_errors_have_their_place(tmp_path: Path) -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import _thread
+import os
+import pickle
 import threading
 import time
+from pathlib import Path
 
 import pandas
 import pyarrow
@@ -136,3 +139,23 @@ def test_other_threads_run_meanwhile(scenario: forebay.Scenario) -> None:
 def test_what_the_simulator_cannot_do_is_a_run_error(scenario: forebay.Scenario) -> None:
     with pytest.raises(forebay.RunError, match="only Linux has the policy"):
         forebay.run(scenario.set("arm.boxed.sendbox.policy", "cake"))
+
+
+def test_a_result_can_be_pickled(scenario: forebay.Scenario) -> None:
+    result = forebay.run(pickle.loads(pickle.dumps(scenario)), seed=2)
+    again = pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(result))))
+    assert len(again) == len(result) == 2 and repr(again) == repr(result)
+    assert again.summaries == result.summaries
+    for name in forebay.TABLES:
+        assert again.table(name).to_arrow().equals(result.table(name).to_arrow()), name
+    table = pickle.loads(pickle.dumps(result.queues))
+    assert table.column_names == result.queues.column_names and len(table) == len(result.queues)
+    figures = forebay.run(scenario.set("records", "figures"), arms=["today"])
+    again = pickle.loads(pickle.dumps(figures))
+    assert again.summaries == figures.summaries
+    with pytest.raises(ValueError, match="figures"):
+        again.packets  # noqa: B018
+
+
+def test_paths_may_be_bytes(file: Path) -> None:
+    assert forebay.Scenario(os.fsencode(file)) == forebay.Scenario(file)

@@ -27,8 +27,10 @@ class Dataset:
     a run that was done twice is one file.
     """
 
-    def __init__(self, out: str | os.PathLike[str], tables: Iterable[str]) -> None:
-        self.out = Path(out)
+    def __init__(
+        self, out: str | bytes | os.PathLike[str] | os.PathLike[bytes], tables: Iterable[str]
+    ) -> None:
+        self.out = Path(os.fsdecode(out))
         # A run counts as finished by its file in `runs`, which is written last.
         self.tables = (*tables, "runs")
 

@@ -129,7 +129,7 @@ class Map:
 def harm(
     cells: int = 230,
     *,
-    out: str | os.PathLike[str],
+    out: str | bytes | os.PathLike[str] | os.PathLike[bytes],
     seed: int = 1,
     seeds: int = 3,
     confirm: int = 9,

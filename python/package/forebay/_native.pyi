@@ -17,22 +17,23 @@ class Runs:
 class Network:
     def __new__(
         cls,
-        topology: tuple[str, str | None],
-        providers: tuple[str, str | None],
-        demands: tuple[str, str | None] | None,
+        topology: tuple[str, str],
+        providers: tuple[str, str],
+        demands: tuple[str, str] | None,
         gravity: str | None,
         capacity: str | None,
     ) -> Network: ...
     def solve(self, options: Mapping[str, object]) -> tuple[str, int, int]: ...
     def hints(
         self,
-        prefixes: tuple[str, str | None],
-        last: tuple[str, str | None] | None,
+        prefixes: tuple[str, str],
+        last: tuple[str, str] | None,
         options: Mapping[str, object],
         gain: float,
         release: float,
     ) -> tuple[str, str]: ...
 
+def read_text(path: str) -> str: ...
 def run(
     file: str,
     text: str,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from . import _native
@@ -38,8 +39,11 @@ class Table:
 
     __slots__ = ("_native",)
 
-    def __init__(self, native: _native.Table) -> None:
+    def __init__(self, native: _native.Table | pyarrow.Table) -> None:
         self._native = native
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Table, (self.to_arrow(),)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return self._native.__arrow_c_stream__(requested_schema)
@@ -67,24 +71,66 @@ class Table:
         return f"<Table of {len(self)} rows: {', '.join(self.column_names)}>"
 
 
+@dataclass(frozen=True)
+class _Stored:
+    """The records of runs in a pickled result."""
+
+    tables: dict[str, Table]
+    absent: dict[str, str]
+    """Why there is no table of a name."""
+    texts: list[str]
+
+    @staticmethod
+    def of(runs: _native.Runs | _Stored) -> _Stored:
+        """Makes all tables of runs."""
+        if isinstance(runs, _Stored):
+            return runs
+        tables: dict[str, Table] = {}
+        absent: dict[str, str] = {}
+        for name in TABLES:
+            try:
+                tables[name] = Table(runs.table(name))
+            except ValueError as error:
+                absent[name] = str(error)
+        return _Stored(tables, absent, runs.summaries())
+
+    def table(self, name: str) -> Table:
+        if name in self.absent:
+            raise ValueError(self.absent[name])
+        return self.tables[name]
+
+    def summaries(self) -> list[str]:
+        return self.texts
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+
 class Result:
     """The records of :func:`run` or :func:`load`.
 
     Each table has the columns ``arm`` and ``cell``, and is made when it is first asked for. Times
     count from the start of a run, warm-up included.
+
+    A result can be pickled, so that a task of Dask may return it. It then has all of its tables,
+    ``packets`` too, which may be large: :func:`forebay.sweep` writes files instead.
     """
 
-    def __init__(self, runs: _native.Runs) -> None:
+    def __init__(self, runs: _native.Runs | _Stored) -> None:
         self._runs = runs
         self._tables: dict[str, Table] = {}
         self._summaries: list[dict[str, Any]] | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Result, (_Stored.of(self._runs),)
 
     def table(self, name: str) -> Table:
         """Returns a table by its name, one of ``forebay.TABLES``."""
         if name not in TABLES:
             raise KeyError(f"there is no table {name!r}: give one of {', '.join(TABLES)}")
         if name not in self._tables:
-            self._tables[name] = Table(self._runs.table(name))
+            made = self._runs.table(name)
+            self._tables[name] = made if isinstance(made, Table) else Table(made)
         return self._tables[name]
 
     @property
@@ -163,10 +209,10 @@ def run(
     return Result(_native.run(*scenario._parts, seed, wanted, progress))
 
 
-def load(path: str | os.PathLike[str]) -> Result:
+def load(path: str | bytes | os.PathLike[str] | os.PathLike[bytes]) -> Result:
     """Reads a run of any engine that ``forebay lab run --out`` stored, a file ``*.jsonl``.
 
     The table ``senders`` is empty, and packets have no traffic: these are not stored. Times count
     from zero of the clock of the run, which on real Linux is that of the machine.
     """
-    return Result(_native.load(os.fspath(path)))
+    return Result(_native.load(os.fsdecode(path)))

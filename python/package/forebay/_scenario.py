@@ -26,7 +26,9 @@ class Scenario:
 
     __slots__ = ("_file", "_settings", "_source", "_text")
 
-    def __init__(self, source: str | os.PathLike[str] | Mapping[str, Any]) -> None:
+    def __init__(
+        self, source: str | bytes | os.PathLike[str] | os.PathLike[bytes] | Mapping[str, Any]
+    ) -> None:
         self._file: str = UNNAMED
         self._settings: tuple[tuple[str, str], ...] = ()
         if isinstance(source, Mapping):
@@ -34,7 +36,7 @@ class Scenario:
         elif isinstance(source, str) and "\n" in source:
             self._source = source
         else:
-            self._file = os.fspath(source)
+            self._file = os.fsdecode(source)
             self._source = Path(self._file).read_text(encoding="utf-8-sig")
         self._text = _native.set_keys(self._file, self._source, [])
 

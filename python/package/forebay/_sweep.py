@@ -90,7 +90,7 @@ def sweep(
     grid: Grid,
     seeds: Iterable[int] = (1,),
     *,
-    out: str | os.PathLike[str],
+    out: str | bytes | os.PathLike[str] | os.PathLike[bytes],
     client: Client | str | int | None = None,
     arms: Iterable[str] | None = None,
     tables: Iterable[str] = (),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -15,7 +16,9 @@ if TYPE_CHECKING:
 
 
 def export(
-    paths: Iterable[str | Path], out: str | Path, tables: Iterable[str] = TABLES
+    paths: Iterable[str | bytes | os.PathLike[str]],
+    out: str | bytes | os.PathLike[str],
+    tables: Iterable[str] = TABLES,
 ) -> list[Path]:
     """Writes the tables of stored runs as Parquet files ``out/TABLE/RUN.parquet``.
 
@@ -34,13 +37,13 @@ def export(
         if name not in TABLES:
             raise ValueError(f"there is no table {name!r}: give one of {', '.join(TABLES)}")
     written = []
-    for name, file in _files([Path(path) for path in paths]).items():
+    for name, file in _files([Path(os.fsdecode(path)) for path in paths]).items():
         result = load(file)
         for table in wanted:
             content = _with_run(result, table)
             if content.num_rows == 0:
                 continue
-            path = Path(out) / table / f"{name}.parquet"
+            path = Path(os.fsdecode(out)) / table / f"{name}.parquet"
             path.parent.mkdir(parents=True, exist_ok=True)
             partial = path.with_name(f"{name}.partial")
             pq.write_table(content, partial, compression="zstd")

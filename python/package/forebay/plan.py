@@ -29,8 +29,21 @@ DEMANDS = ("provider", "entry", "router", "demand")
 #: The columns of the frame of hints.
 HINTS = ("neighbour", "prefix", "of", "entry", "router", "demand", "method", "state", "before")
 
-#: A file's name, and its text unless the planner reads it.
-Source = tuple[str, str | None]
+#: What the planner takes a graph for.
+GRAPH = "graph of networkx.json"
+
+#: The attributes of nodes and of links that the planner uses.
+OF_NODES = ("label", "name", "serves")
+OF_LINKS = ("capacity", "metric")
+
+#: A file's name, and its text.
+Source = tuple[str, str]
+
+#: What a network is made of: topology, providers, demands, and both options.
+Sources = tuple[Source, Source, Source | None, str | None, str | None]
+
+#: The path of a file.
+FilePath = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
 
 class Network:
@@ -38,7 +51,8 @@ class Network:
 
     ``topology`` is a graph of networkx, or the path of a file that ``forebay plan solve`` reads.
     Links of a graph may have ``capacity`` (bits per second, or a string such as ``"10 Gbit/s"``)
-    and ``metric``; nodes may have ``label`` and ``serves``. ``providers`` is a TOML file, TOML text
+    and ``metric``; nodes may have ``label``, ``name`` and ``serves``. Other attributes, such as the
+    ``pos`` of a layout, are not used. ``providers`` is a TOML file, TOML text
     (a string with a line break), a mapping with the same keys, or a list of providers.
 
     ``demands`` is a file, a frame or another table with the columns ``provider``, ``entry``,
@@ -47,15 +61,18 @@ class Network:
     without one.
 
     Raises :class:`forebay.PlanError` with the file and the line of the first mistake. The line of a
-    frame is the number of the row, from 1.
+    frame is the number of the row, from 1. A graph has no lines: its mistakes name the link.
+
+    A network can be pickled, so that tasks of Dask may take it. It then has the texts of its files
+    as they were when it was made.
     """
 
-    __slots__ = ("_native",)
+    __slots__ = ("_native", "_sources")
 
     def __init__(
         self,
         topology: Any,
-        providers: str | os.PathLike[str] | Mapping[str, Any] | Iterable[Mapping[str, Any]],
+        providers: FilePath | Mapping[str, Any] | Iterable[Mapping[str, Any]],
         demands: Any = None,
         *,
         gravity: str | None = None,
@@ -63,13 +80,26 @@ class Network:
     ) -> None:
         if (demands is None) == (gravity is None):
             raise TypeError("give either demands, or gravity with the total rate of a model")
-        self._native = _native.Network(
+        sources: Sources = (
             _topology(topology),
             _providers(providers),
             None if demands is None else _demands(demands),
             gravity,
             capacity,
         )
+        self._make(sources)
+
+    def _make(self, sources: Sources) -> None:
+        self._sources = sources
+        try:
+            self._native = _native.Network(*sources)
+        except PlanError as error:
+            if error.file == GRAPH:
+                raise PlanError("the graph", None, error.key, error.message) from None
+            raise
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _network, self._sources
 
     def solve(
         self,
@@ -99,7 +129,7 @@ class Network:
         self,
         prefixes: Any,
         *,
-        last: Hints | str | os.PathLike[str] | None = None,
+        last: Hints | FilePath | None = None,
         gain: float = 0.005,
         release: float = 0.001,
         fairness: str = "wba",
@@ -128,7 +158,7 @@ class Network:
         if isinstance(last, Hints):
             before = ("hints.json", last.text)
         elif last is not None:
-            before = (os.fspath(last), None)
+            before = _file(last)
         return Hints(*self._native.hints(_prefixes(prefixes), before, options, gain, release))
 
 
@@ -240,34 +270,59 @@ def _frame(rows: list[dict[str, Any]], columns: list[str] | None = None) -> pand
     return pandas.DataFrame(rows, columns=columns)
 
 
+def _network(*sources: Any) -> Network:
+    """Makes a network again that was pickled."""
+    network = object.__new__(Network)
+    network._make(sources)
+    return network
+
+
+def _is_file(given: Any) -> bool:
+    return isinstance(given, (str, bytes, os.PathLike))
+
+
+def _file(path: FilePath) -> Source:
+    """Returns the name and the text of a file, which may be compressed."""
+    name = os.fsdecode(path)
+    return name, _native.read_text(name)
+
+
 def _topology(given: Any) -> Source:
-    """Returns a graph of networkx as node-link JSON, or the name of a file."""
-    if isinstance(given, (str, os.PathLike)):
-        return os.fspath(given), None
+    """Returns a graph of networkx as node-link JSON, or a file."""
+    if _is_file(given):
+        return _file(given)
     if not all(hasattr(given, name) for name in ("nodes", "edges", "is_directed")):
         raise TypeError("topology: give a graph of networkx, or the path of a file")
-    nodes = [{"label": str(id), **data, "id": id} for id, data in given.nodes(data=True)]
-    links = [{**data, "source": a, "target": b} for a, b, data in given.edges(data=True)]
+    nodes = [
+        {"label": str(id), **_used(data, OF_NODES), "id": id} for id, data in given.nodes(data=True)
+    ]
+    links = [
+        {**_used(data, OF_LINKS), "source": a, "target": b} for a, b, data in given.edges(data=True)
+    ]
     text = (
         f'{{"name": {json.dumps(str(given.graph.get("name", "")))}, '
         f'"directed": {json.dumps(bool(given.is_directed()))}, '
         f'"nodes": {_records(nodes)}, "links": {_records(links)}}}'
     )
-    return "topology.json", text
+    return GRAPH, text
+
+
+def _used(data: Mapping[Any, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: data[name] for name in names if name in data}
 
 
 def _providers(given: Any) -> Source:
     if isinstance(given, str) and "\n" in given:
         return "providers.toml", given
-    if isinstance(given, (str, os.PathLike)):
-        return os.fspath(given), None
+    if _is_file(given):
+        return _file(given)
     whole = given if isinstance(given, Mapping) else {"provider": list(given)}
     return "providers.toml", _toml.document(whole)
 
 
 def _demands(given: Any) -> Source:
-    if isinstance(given, (str, os.PathLike)):
-        return os.fspath(given), None
+    if _is_file(given):
+        return _file(given)
     rows = [
         {column: _needed(row, column, "demands", at) for column in DEMANDS}
         for at, row in enumerate(_rows(given), 1)
@@ -276,8 +331,8 @@ def _demands(given: Any) -> Source:
 
 
 def _prefixes(given: Any) -> Source:
-    if isinstance(given, (str, os.PathLike)):
-        return os.fspath(given), None
+    if _is_file(given):
+        return _file(given)
     lines = ["prefix,router,share"]
     for at, row in enumerate(_rows(given), 1):
         prefix, router = (str(_needed(row, c, "prefixes", at)) for c in ("prefix", "router"))
@@ -310,5 +365,6 @@ def _records(rows: list[dict[str, Any]]) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Returns a value that JSON knows in the place of a scalar of NumPy."""
-    return value.item() if hasattr(value, "item") else str(value)
+    """Returns a value that JSON knows in the place of a scalar of NumPy, or a text."""
+    is_scalar = hasattr(value, "item") and getattr(value, "size", 1) == 1
+    return value.item() if is_scalar else str(value)
