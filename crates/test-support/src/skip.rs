@@ -29,6 +29,8 @@ pub enum Need {
     BgpDaemons,
     /// A program that is not installed.
     Program,
+    /// Files that are no part of the repository.
+    Files,
 }
 
 impl fmt::Display for Need {
@@ -39,6 +41,7 @@ impl fmt::Display for Need {
             Self::ZdKernels => "the zD kernels (make test-kernel)",
             Self::BgpDaemons => "BGP daemons (make test-bgp)",
             Self::Program => "a program",
+            Self::Files => "files beside the repository",
         })
     }
 }
