@@ -8,6 +8,7 @@
 
 mod channel;
 mod classes;
+mod commands;
 pub mod config;
 mod diagnosis;
 pub mod doctor;
@@ -15,7 +16,6 @@ mod error;
 mod forward;
 mod handover;
 pub mod link;
-mod local_socket;
 mod logs;
 mod memory;
 mod not_understood;
@@ -48,6 +48,6 @@ pub fn detach(interface: &str) -> Result<bool, Error> {
 /// Prints on standard output that the set-up is complete, and tells the service manager. A closed
 /// standard output is no error.
 fn say_ready(ready: &serde_json::Value) {
-    output::stdout().line(format!("{ready}\n").as_bytes());
+    output::stdout().line(&ready.to_string());
     notify::ready();
 }

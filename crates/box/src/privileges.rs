@@ -11,7 +11,7 @@ pub(crate) fn reduce(kept: &[Capability], extra: &[Extra]) {
 }
 
 /// Keeps the system calls of a running box with `extra` ones, in all threads. Each box accepts
-/// readers of its state.
+/// commands.
 pub(crate) fn restrict(extra: &[Extra]) {
     restrict_calls(&[extra, &[Extra::Accept]].concat());
 }

@@ -25,7 +25,7 @@ use forebay_lab::{bench, link, report, traffic};
 
 use crate::cli::{Dataplane, DemoArgs, Engine, LabArgs, LabCommand};
 use crate::fail;
-use crate::terminal::{Failure, interrupt, note, print_beside, write};
+use crate::terminal::{Failure, interrupt, note, print_report_beside, write};
 
 pub(crate) fn demo(args: &DemoArgs) -> ExitCode {
     end(show_demo(args))
@@ -82,7 +82,7 @@ fn show_demo(args: &DemoArgs) -> Result<(), Failure> {
     write(&page, &demo.html())?;
     let table = demo.table(report::colour_wanted());
     let text = format!("{table}\nThe pictures: {}\n", page.display());
-    print_beside(args.json.as_deref(), &text)?;
+    print_report_beside(args.json.as_deref(), &text)?;
     if let Some(json) = &args.json {
         write(json, &demo.json()?)?;
     }
@@ -120,7 +120,7 @@ fn show(
         write(&page, &report::html(title, runs))?;
         text += &format!("\nThe pictures: {}\n", page.display());
     }
-    Ok(print_beside(json, &text)?)
+    Ok(print_report_beside(json, &text)?)
 }
 
 fn engine(
@@ -158,7 +158,7 @@ fn bench(times: NonZeroUsize, json: Option<&Path>) -> Result<(), Failure> {
     let speeds = bench::run(times, &interrupt()?, |speed| {
         tracing::debug!(case = speed.case, hops_per_s = speed.hops_per_s);
     })?;
-    print_beside(json, &bench::text(&speeds, report::colour_wanted()))?;
+    print_report_beside(json, &bench::text(&speeds, report::colour_wanted()))?;
     match json {
         Some(json) => write(json, &(serde_json::to_string_pretty(&speeds)? + "\n")),
         None => Ok(()),

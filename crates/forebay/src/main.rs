@@ -24,6 +24,7 @@ mod upgrade;
 #[cfg(feature = "watch")]
 mod watch;
 
+use std::fmt::{self, Write};
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
@@ -31,8 +32,12 @@ use clap::Parser;
 use forebay_config::Configuration;
 use forebay_guest::zd;
 use forebay_lab::uml;
+use forebay_system::text::Escaper;
 use forebay_system::{output, privileges};
 use forebay_vhost::VhostConfig;
+use tracing::field::Field;
+use tracing_subscriber::field::MakeExt;
+use tracing_subscriber::fmt::format;
 
 use crate::cli::{Cli, Command, VhostArgs};
 
@@ -50,6 +55,7 @@ fn main() -> ExitCode {
         .log_internal_errors(false)
         .with_ansi(std::io::stderr().is_terminal())
         .with_target(false)
+        .fmt_fields(format::debug_fn(write_field).delimited(" "))
         .init();
     match cli.command {
         Command::Demo(args) => lab::demo(&args),
@@ -103,8 +109,18 @@ fn vhost(args: &VhostArgs) -> ExitCode {
     }
 }
 
-/// Prints an error as one line and returns the exit status.
-fn fail(error: &dyn std::fmt::Display, code: u8) -> ExitCode {
-    output::stderr().line(format!("forebay: {error}\n").as_bytes());
+/// Writes a part of a line of the log. Its control characters are escaped, since it may have what
+/// others wrote.
+fn write_field(out: &mut format::Writer<'_>, field: &Field, value: &dyn fmt::Debug) -> fmt::Result {
+    let mut out = Escaper(out);
+    match field.name() {
+        "message" => write!(out, "{value:?}"),
+        name => write!(out, "{name}={value:?}"),
+    }
+}
+
+/// Prints an error, mostly as one line, and returns the exit status.
+fn fail(error: &dyn fmt::Display, code: u8) -> ExitCode {
+    output::stderr().paragraph(&format!("forebay: {error}"));
     ExitCode::from(code)
 }

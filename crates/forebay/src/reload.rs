@@ -9,7 +9,7 @@ use crate::cli::ReloadArgs;
 use crate::fail;
 use crate::terminal::{Failure, print};
 
-/// The time that a box has for its answer.
+/// The time that all boxes have for their answers. Many bundles may take a box seconds.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 pub(crate) fn reload(args: &ReloadArgs) -> ExitCode {

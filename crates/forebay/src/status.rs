@@ -11,10 +11,10 @@ use forebay_records::{ReceiveStatus, SendStatus, Status, WaitsHere};
 
 use crate::cli::StatusArgs;
 use crate::fail;
-use crate::terminal::{Failure, print_if_read};
+use crate::terminal::{Failure, print_if_read, print_on_cleared_screen};
 
-/// The time that a box has for its answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// The time that all boxes have for their answers.
+const PATIENCE: Duration = Duration::from_secs(2);
 /// The width of the text.
 const WIDTH: usize = 80;
 /// The decisions that are shown of each bundle.
@@ -26,10 +26,10 @@ pub(crate) fn status(args: &StatusArgs) -> ExitCode {
             Ok(text) => text,
             Err(e) => return fail(&e, 1),
         };
-        // An escape sequence clears the screen before each repetition.
-        let clear = if args.watch && !args.json { "\x1b[H\x1b[2J" } else { "" };
+        let clears = args.watch && !args.json;
+        let print = if clears { print_on_cleared_screen } else { print_if_read };
         // A reader that has ended wants no more.
-        match print_if_read(&format!("{clear}{text}")) {
+        match print(&text) {
             Ok(true) if args.watch => {}
             Ok(_) => return ExitCode::SUCCESS,
             Err(e) => return fail(&e, 1),
@@ -94,6 +94,10 @@ impl fmt::Display for Text<'_> {
         if let Some(packets) = self.0.hand_over_drops.filter(|packets| *packets > 0) {
             let text = "packets were dropped since the thread that queues them has too much to do";
             wrapped(f, &format!("{packets} {text}"))?;
+        }
+        if self.0.strangers > 0 {
+            let text = "connections of other users to the box's local sockets were refused";
+            wrapped(f, &format!("{} {text}", self.0.strangers))?;
         }
         for bundle in sends {
             send(f, bundle)?;
@@ -247,6 +251,7 @@ mod tests {
             interfaces: vec!["wan0".to_owned()],
             not_understood: NotUnderstood { left: 3, arrived: 4 },
             hand_over_drops: Some(5),
+            strangers: 0,
             sends: vec![SendStatus {
                 name: "branch".to_owned(),
                 receivebox: "192.0.2.1:28316".parse().ok(),

@@ -6,7 +6,9 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use forebay_lab::engine::Interrupt;
+use forebay_lab::report;
 use forebay_system::output;
+use forebay_system::text::escaped_lines;
 
 /// The reason for which a command fails.
 pub(crate) type Failure = Box<dyn Error>;
@@ -36,12 +38,22 @@ pub(crate) fn ready(address: std::net::SocketAddr) {
 }
 
 /// Prints `text` to standard output. A reader that has ended wants no more, which is no error.
+/// Control characters in it are escaped, since names in it may be of others.
 pub(crate) fn print(text: &str) -> io::Result<()> {
     print_if_read(text).map(drop)
 }
 
-/// Prints `text` to standard output, and returns whether there is a reader still.
+/// As [`print`], and returns whether there is a reader still.
 pub(crate) fn print_if_read(text: &str) -> io::Result<bool> {
+    print_as_it_is(&escaped_lines(text))
+}
+
+/// As [`print_if_read`], after an escape sequence that clears the terminal.
+pub(crate) fn print_on_cleared_screen(text: &str) -> io::Result<bool> {
+    print_as_it_is(&format!("\x1b[H\x1b[2J{}", escaped_lines(text)))
+}
+
+fn print_as_it_is(text: &str) -> io::Result<bool> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(false),
@@ -54,14 +66,23 @@ pub(crate) fn print_beside(json: Option<&Path>, text: &str) -> io::Result<()> {
     if json.is_some_and(is_standard_output) { Ok(()) } else { print(text) }
 }
 
+/// As [`print_beside`], for a report of the laboratory with tables, which may have bold type.
+pub(crate) fn print_report_beside(json: Option<&Path>, text: &str) -> io::Result<()> {
+    if json.is_some_and(is_standard_output) {
+        return Ok(());
+    }
+    print_as_it_is(&report::printable(text)).map(drop)
+}
+
 /// Whether `path` is `-`, which stands for standard output.
 pub(crate) fn is_standard_output(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-/// Writes a line on the progress of a command to standard error, if it can be written at once.
+/// Writes a line on the progress of a command to standard error, if it can be written at once. It
+/// stays one line.
 pub(crate) fn note(line: &str) {
-    output::stderr().line(format!("{line}\n").as_bytes());
+    output::stderr().line(line);
 }
 
 /// Writes `text` to the file `path`, and creates its directory first. The path `-` is standard

@@ -3,18 +3,20 @@
 //! A service manager ends the old process before it starts the new one. This command holds the
 //! state and the UDP socket in between.
 
-use std::ffi::OsString;
-use std::io::{self, Read, Write};
+use std::ffi::OsStr;
+use std::fmt::Display;
+use std::io;
 use std::net::Shutdown;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use forebay_records::{HANDOVER_SOCKET, LARGEST_HANDOVER, Offer, Taken, UPGRADE_SOCKET};
-use forebay_system::descriptors;
+use forebay_status::BoxSocket;
+use forebay_system::local::{self, Directory, Peer};
+use forebay_system::{NameLock, descriptors};
 
 use crate::cli::UpgradeArgs;
 use crate::fail;
@@ -22,14 +24,14 @@ use crate::terminal::{Failure, note, print};
 
 /// The time for the old process to end and the new one to start.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The time that a box has for an answer which it gives at once.
-const ANSWER: Duration = Duration::from_secs(10);
+/// The time that a box has to describe itself, which it does at once.
+const OFFER_TIMEOUT: Duration = Duration::from_secs(2);
 /// The time between two looks at what may have happened.
 const PAUSE: Duration = Duration::from_millis(10);
 /// The longest line in which a box describes itself.
 const LINE: usize = 4096;
 /// The longest report of a new process.
-const REPORT: u64 = 16 << 20;
+const REPORT: usize = 16 << 20;
 
 pub(crate) fn upgrade(args: &UpgradeArgs) -> ExitCode {
     match run(args) {
@@ -55,7 +57,12 @@ fn text(taken: &Taken) -> String {
 }
 
 fn run(args: &UpgradeArgs) -> Result<Taken, Failure> {
-    let process = find(args.process)?;
+    let socket = find(args.process)?;
+    let process = socket.process();
+    let of_process = |e: &dyn Display| -> Failure { format!("process {process}: {e}").into() };
+    let old = socket.connect().map_err(|e| of_process(&e))?;
+    let offer = offer(&old).map_err(|e| of_process(&e))?;
+    // The process that listens has this number, and it lives, since it has just answered.
     let mut command = match args.command.split_first() {
         Some((program, arguments)) => {
             let mut command = Command::new(program);
@@ -64,11 +71,9 @@ fn run(args: &UpgradeArgs) -> Result<Taken, Failure> {
         }
         None => systemctl(process)?,
     };
-    let mut old = connect(process)?;
-    let offer = offer(&mut old).map_err(|e| format!("process {process}: {e}"))?;
     let interface = offer.interfaces.first().map(String::as_str).unwrap_or_default();
     // The new process may start before the state is here, and waits for it then.
-    let listener = listen(interface)?;
+    let (listener, _lock) = listen(interface)?;
     note(&format!("process {process}: a {} of release {}", offer.role, offer.release));
     let shown = command.get_program().to_string_lossy().into_owned();
     let mut child = command
@@ -86,7 +91,7 @@ fn run(args: &UpgradeArgs) -> Result<Taken, Failure> {
     }
     drop(old);
     let new = accept(&listener, until, &shown, &mut child)?;
-    let taken = hand(new, &state, descriptors)
+    let taken = hand(&new, &state, descriptors)
         .map_err(|e| format!("the new process did not take over: see its log ({e})"))?;
     let status = child.wait()?;
     if !status.success() {
@@ -95,20 +100,23 @@ fn run(args: &UpgradeArgs) -> Result<Taken, Failure> {
     Ok(taken)
 }
 
-/// Finds the process to replace.
-fn find(wanted: Option<u32>) -> Result<u32, Failure> {
-    let mut processes = forebay_status::processes(UPGRADE_SOCKET)?;
-    processes.retain(|found| wanted.is_none_or(|wanted| wanted == *found));
-    match (processes.as_slice(), wanted) {
-        ([process], _) => Ok(*process),
-        ([], Some(process)) => Err(format!(
+/// Finds the box to replace.
+fn find(wanted: Option<u32>) -> Result<BoxSocket, Failure> {
+    let mut sockets = forebay_status::find(UPGRADE_SOCKET)?;
+    // Processes that have ended may have left a socket.
+    sockets.retain(|socket| {
+        wanted.is_none_or(|wanted| wanted == socket.process()) && socket.is_alive()
+    });
+    match (sockets.len(), wanted) {
+        (0, Some(process)) => Err(format!(
             "process {process} is no site, sendbox or receivebox of this network namespace, or of \
              a release that cannot hand over"
         )
         .into()),
-        ([], None) => Err("no box that can hand over runs in this network namespace".into()),
-        (several, _) => {
-            let numbers: Vec<_> = several.iter().map(ToString::to_string).collect();
+        (0, None) => Err("no box that can hand over runs in this network namespace".into()),
+        (1, _) => Ok(sockets.remove(0)),
+        _ => {
+            let numbers: Vec<_> = sockets.iter().map(|s| s.process().to_string()).collect();
             Err(format!("several boxes run: give --process with one of {}", numbers.join(", "))
                 .into())
         }
@@ -127,7 +135,7 @@ fn systemctl(process: u32) -> Result<Command, Failure> {
         .into());
     };
     let mut command = Command::new("systemctl");
-    command.args([OsString::from("restart"), unit.into()]);
+    command.args(["restart", "--"].map(OsStr::new)).arg(unit);
     Ok(command)
 }
 
@@ -139,38 +147,26 @@ fn service(groups: &str) -> Option<&str> {
     units.next()
 }
 
-fn connect(process: u32) -> Result<UnixStream, Failure> {
-    let address = SocketAddr::from_abstract_name(format!("{UPGRADE_SOCKET}{process}"))?;
-    Ok(UnixStream::connect_addr(&address).map_err(|e| format!("process {process}: {e}"))?)
-}
-
 /// Reads the line in which the box describes itself, and nothing after it.
-fn offer(stream: &mut UnixStream) -> Result<Offer, Failure> {
-    stream.set_read_timeout(Some(ANSWER))?;
-    let mut line = Vec::new();
-    let mut byte = [0];
-    while line.len() < LINE {
-        let refused = "it answers root and its own user only, and one command at a time";
-        match stream.read(&mut byte) {
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                return Err("it does not answer: does it hang?".into());
-            }
-            Ok(0) | Err(_) => return Err(refused.into()),
-            Ok(_) if byte[0] == b'\n' => return Ok(serde_json::from_slice(&line)?),
-            Ok(_) => line.push(byte[0]),
-        }
-    }
-    Err("it does not describe itself".into())
+fn offer(stream: &UnixStream) -> Result<Offer, Failure> {
+    let line = local::read_line(stream, Instant::now() + OFFER_TIMEOUT, LINE);
+    let line = line.map_err(|e| match e.kind() {
+        io::ErrorKind::TimedOut => "it does not answer: does it hang?",
+        io::ErrorKind::FileTooLarge => "it does not describe itself",
+        _ => "it answers root and its own user only, and one command at a time",
+    })?;
+    Ok(forebay_status::parse(&line)?)
 }
 
-fn listen(interface: &str) -> Result<UnixListener, Failure> {
-    let address = SocketAddr::from_abstract_name(format!("{HANDOVER_SOCKET}{interface}"))?;
-    let listener = UnixListener::bind_addr(&address).map_err(|e| match e.kind() {
+/// Listens where the new process asks; nobody else does while the lock is held.
+fn listen(interface: &str) -> Result<(UnixListener, NameLock), Failure> {
+    let lock = NameLock::hold(&format!("upgrade-{interface}")).map_err(|e| match e.kind() {
         io::ErrorKind::AddrInUse => format!("another upgrade of {interface} is under way"),
-        _ => format!("cannot wait for the new process: {e}"),
+        _ => format!("cannot lock the upgrade of {interface}: {e}"),
     })?;
-    listener.set_nonblocking(true)?;
-    Ok(listener)
+    let listen = || Directory::open()?.listen(HANDOVER_SOCKET, interface);
+    let listener = listen().map_err(|e| format!("cannot wait for the new process: {e}"))?;
+    Ok((listener, lock))
 }
 
 /// Fails if the command failed or the time is over.
@@ -191,6 +187,7 @@ fn receive(
     shown: &str,
     child: &mut Child,
 ) -> Result<(Vec<u8>, Vec<OwnedFd>), Failure> {
+    old.set_nonblocking(false)?;
     old.set_read_timeout(Some(PAUSE))?;
     let (mut state, mut found, mut buffer) = (Vec::new(), Vec::new(), vec![0; 1 << 16]);
     loop {
@@ -200,14 +197,14 @@ fn receive(
                 return Err("the state of the old process is too large".into());
             }
             Ok(n) => state.extend_from_slice(&buffer[..n]),
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                check(until, shown, child, "the old process did not end")?;
-            }
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
             Err(e) => return Err(format!("the old process did not hand over: {e}").into()),
         }
+        check(until, shown, child, "the old process did not end")?;
     }
 }
 
+/// Accepts the connection of the new process. Those of other users are closed.
 fn accept(
     listener: &UnixListener,
     until: Instant,
@@ -216,33 +213,27 @@ fn accept(
 ) -> Result<UnixStream, Failure> {
     loop {
         match listener.accept() {
-            Ok((stream, _)) => {
-                stream.set_nonblocking(false)?;
-                return Ok(stream);
-            }
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                check(until, shown, child, "no new process came")?;
-                thread::sleep(PAUSE);
-            }
+            Ok((stream, _)) if Peer::of(&stream)?.is_trusted() => return Ok(stream),
+            Ok(_) => {}
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => thread::sleep(PAUSE),
             Err(e) => return Err(e.into()),
         }
+        check(until, shown, child, "no new process came")?;
     }
 }
 
 /// Hands the state on, and returns what the new process took.
-fn hand(mut new: UnixStream, state: &[u8], descriptors: Vec<OwnedFd>) -> Result<Taken, Failure> {
-    new.set_write_timeout(Some(ANSWER))?;
-    new.set_read_timeout(Some(PATIENCE))?;
+fn hand(new: &UnixStream, state: &[u8], descriptors: Vec<OwnedFd>) -> Result<Taken, Failure> {
+    let until = Instant::now() + PATIENCE;
     let borrowed: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
-    let sent = descriptors::send(&new, state, &borrowed)?;
-    new.write_all(&state[sent..])?;
+    let sent = descriptors::send(new, state, &borrowed)?;
+    local::write_all(new, &state[sent..], until)?;
     new.shutdown(Shutdown::Write)?;
     // The new process cannot listen at another time while this one has the socket open.
     drop(borrowed);
     drop(descriptors);
-    let mut report = Vec::new();
-    new.take(REPORT).read_to_end(&mut report)?;
-    Ok(serde_json::from_slice(&report)?)
+    let report = local::read_to_end(new, until, REPORT)?;
+    Ok(forebay_status::parse(&report)?)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use forebay_picture::date::second;
 use forebay_status::sentence;
 use forebay_system::privileges;
+use forebay_system::text::escaped;
 use forebay_watch::store::{Store, StoreError};
 use forebay_watch::{LogEvent, Options, now};
 use forebay_web::tls;
@@ -116,8 +117,10 @@ fn finish(text: Result<String, Failure>) -> ExitCode {
     }
 }
 
-/// Returns a text in lines of at most [`WIDTH`] columns; a heading has a line before it.
+/// Returns a text in lines of at most [`WIDTH`] columns; a heading has a line before it. No other
+/// line begins within the text.
 fn wrapped(text: &str) -> String {
+    let text = &*escaped(text);
     if let Some(heading) = text.strip_prefix("# ") {
         return format!("\n{heading}\n");
     }
@@ -149,6 +152,7 @@ mod tests {
         assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
         assert_eq!(text.lines().count(), 3);
         assert_eq!(wrapped("# To branch"), "\nTo branch\n");
+        assert_eq!(wrapped("# a\n\x1b[2J# b"), "\na\\n\\u001b[2J# b\n");
     }
 
     #[test]

@@ -13,14 +13,14 @@ use serde_json::Value;
 /// The version of the format of [`Handover`].
 pub const HANDOVER_VERSION: u32 = 1;
 
-/// The prefix of the abstract Unix socket at which a box is asked to hand its state over at its
-/// end; the number of its process follows. Who connects gets an [`Offer`] at once, as a line, and
-/// the [`Handover`] with the box's UDP socket at the end of the box.
-pub const UPGRADE_SOCKET: &str = "forebay-upgrade-";
+/// The kind of the local socket at which a box is asked to hand its state over at its end; it is
+/// named after the number of the box's process. Who connects gets an [`Offer`] at once, as a line,
+/// and the [`Handover`] with the box's UDP socket at the end of the box.
+pub const UPGRADE_SOCKET: &str = "upgrade";
 
-/// The prefix of the abstract Unix socket at which a box that starts finds the [`Handover`] of the
-/// one before it; the name of its first interface follows. It answers with [`Taken`].
-pub const HANDOVER_SOCKET: &str = "forebay-handover-";
+/// The kind of the local socket at which a box that starts finds the [`Handover`] of the one before
+/// it; it is named after the box's first interface. The box answers with [`Taken`].
+pub const HANDOVER_SOCKET: &str = "handover";
 
 /// The largest handover in bytes: tens of thousands of bundles.
 pub const LARGEST_HANDOVER: usize = 32 << 20;

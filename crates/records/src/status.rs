@@ -8,9 +8,9 @@ use crate::Value;
 /// The version of the format of [`Status`].
 pub const STATUS_VERSION: u32 = 2;
 
-/// The prefix of the abstract Unix socket at which a box tells its [`Status`]; the number of its
-/// process follows. Such a name belongs to a network namespace, and goes with the process.
-pub const STATUS_SOCKET: &str = "forebay-status-";
+/// The kind of the local socket at which a box tells its [`Status`] by a connection; it is named
+/// after the number of the box's process.
+pub const STATUS_SOCKET: &str = "status";
 
 /// The state of a running box.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -36,6 +36,10 @@ pub struct Status {
     /// had too much to do; `None` where there is one thread.
     #[serde(default)]
     pub hand_over_drops: Option<u64>,
+    /// Connections to the box's local sockets that other users' processes made, since the start.
+    /// They were refused.
+    #[serde(default)]
+    pub strangers: u64,
     /// The bundles that it sends.
     pub sends: Vec<SendStatus>,
     /// The bundles that it receives.
@@ -198,9 +202,9 @@ pub struct ReceiveStatus {
     pub unanswered: u64,
 }
 
-/// The prefix of the abstract Unix socket at which a box is asked to read its file again, by a
-/// connection; the number of its process follows. The answer is [`Reloaded`].
-pub const RELOAD_SOCKET: &str = "forebay-reload-";
+/// The kind of the local socket at which a box is asked to read its file again, by a connection; it
+/// is named after the number of the box's process. The answer is [`Reloaded`].
+pub const RELOAD_SOCKET: &str = "reload";
 
 /// What became of a file that a running box read again.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

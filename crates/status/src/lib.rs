@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+mod earlier;
 #[cfg(feature = "exporter")]
 mod exporter;
 #[cfg(feature = "exporter")]
@@ -12,5 +13,5 @@ mod verdict;
 
 #[cfg(feature = "exporter")]
 pub use exporter::run;
-pub use read::{Answer, processes, read, reload};
+pub use read::{Answer, BoxSocket, find, parse, read, reload};
 pub use verdict::{BURSTY_MS, IDLE_BPS, QUEUE_MS, Recent, State, Verdict, sentence};

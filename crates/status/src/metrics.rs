@@ -189,6 +189,7 @@ mod tests {
             interfaces: vec!["wan0".to_owned()],
             not_understood: NotUnderstood { left: 3, arrived: 4 },
             hand_over_drops: Some(5),
+            strangers: 0,
             sends: vec![SendStatus {
                 name: "branch \"a\"".to_owned(),
                 receivebox: "192.0.2.1:28316".parse().ok(),

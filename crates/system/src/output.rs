@@ -7,6 +7,8 @@ use std::io::{self, Write};
 use std::os::fd::RawFd;
 use std::sync::{Mutex, PoisonError};
 
+use crate::text;
+
 /// The number of bytes that a pipe takes at once if it takes any (`PIPE_BUF` of Linux).
 const AT_ONCE: usize = 4096;
 
@@ -43,14 +45,25 @@ impl Output {
         Self { descriptor, state: Mutex::new(State { lost: 0, cut: false }) }
     }
 
-    /// Writes `line`, which ends with a newline, or counts it as lost. Never blocks.
-    pub fn line(&self, line: &[u8]) {
+    /// Writes `line` with a line feed, or counts it as lost. Never blocks. Control characters in
+    /// it are [escaped](text::escaped).
+    pub fn line(&self, line: &str) {
+        let line = format!("{}\n", text::escaped(line));
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        self.write(&mut state, line);
+        self.write(&mut state, line.as_bytes());
     }
 
-    /// Writes `line` of a log. The first line after a loss is one that reports the number of lost
-    /// lines.
+    /// Writes `text` as [`Self::line`] does, but keeps the ends of its lines. All lines but the first
+    /// begin with spaces, so that none looks like another message.
+    pub fn paragraph(&self, text: &str) {
+        let text = format!("{}\n", text::escaped_lines(text).replace('\n', "\n  "));
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        self.write(&mut state, text.as_bytes());
+    }
+
+    /// Writes `line` of a log, which ends with a line feed. The first line after a loss is one that
+    /// reports the number of lost lines. The log's formatter has escaped what others wrote, since
+    /// a terminal gets colours too.
     pub fn log_line(&self, line: &[u8]) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let lost = state.lost;
@@ -153,12 +166,25 @@ mod tests {
     }
 
     #[test]
+    fn no_text_begins_another_line_or_has_control_characters() {
+        let (mut reader, writer) = io::pipe().unwrap();
+        let output = Output::new(writer.as_raw_fd());
+        output.line("{\"a\":\"\u{9b}31m\"}\nb\x1b[2J");
+        output.paragraph("forebay: c\x1b[2J\nforebay: d");
+        drop(writer);
+        let mut text = String::new();
+        reader.read_to_string(&mut text).unwrap();
+        let expected = "{\"a\":\"\\u009b31m\"}\\nb\\u001b[2J\nforebay: c\\u001b[2J\n  forebay: d\n";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
     fn a_full_disk_and_a_closed_reader_are_no_error() {
         let full = File::options().write(true).open("/dev/full").unwrap();
         let (_, closed) = io::pipe().unwrap();
         for descriptor in [full.as_raw_fd(), closed.as_raw_fd()] {
             let output = Output::new(descriptor);
-            output.line(b"one\n");
+            output.line("one");
             output.log_line(b"two\n");
             assert_eq!(output.state.lock().unwrap().lost, 2);
         }

@@ -34,14 +34,15 @@ mod truncation;
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::thread;
 
 use forebay_dataplane::Netdev;
-use forebay_system::allow_open_files;
 use forebay_system::privileges::{Capability, Extra, keep_only, restrict_calls};
 use forebay_system::signals::Signals;
+use forebay_system::{allow_open_files, local};
 use serde_json::json;
 
 pub use config::{Mode, Schedule, SchedulerConfig, VhostConfig, VmConfig};
@@ -135,12 +136,14 @@ impl Socket {
         let failed = |source| Error::Socket { path: path.to_owned(), source };
         let listener = match UnixListener::bind(path) {
             Err(e) if e.kind() == io::ErrorKind::AddrInUse => {
-                match UnixStream::connect(path) {
-                    Ok(_) => return Err(Error::SocketInUse(path.to_owned())),
-                    // A killed process left it behind.
-                    Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => {}
-                    Err(e) => return Err(failed(e)),
+                // A connection would wait for a process that accepts none.
+                if !fs::symlink_metadata(path).map_err(failed)?.file_type().is_socket() {
+                    return Err(failed(e));
                 }
+                if local::is_alive(path) {
+                    return Err(Error::SocketInUse(path.to_owned()));
+                }
+                // A killed process left it behind.
                 fs::remove_file(path).map_err(failed)?;
                 UnixListener::bind(path)
             }
@@ -154,5 +157,29 @@ impl Drop for Socket {
     fn drop(&mut self) {
         // The operator may have removed it already.
         let _ = fs::remove_file(&self.path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stale_socket_is_replaced_and_nothing_else() {
+        let path = std::env::temp_dir().join(format!("fb-vhost-socket-{}", std::process::id()));
+        let listener = UnixListener::bind(&path).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let refused = Socket::bind(&path).unwrap_err();
+        assert!(matches!(refused, Error::SocketInUse(_)), "{refused}");
+        let unnoticed = listener.accept().unwrap_err().kind();
+        assert_eq!(unnoticed, io::ErrorKind::WouldBlock, "no connection waits there");
+        drop(listener);
+        drop(Socket::bind(&path).unwrap());
+        assert!(!path.exists());
+        fs::write(&path, "of another program").unwrap();
+        let refused = Socket::bind(&path).unwrap_err();
+        assert!(matches!(refused, Error::Socket { .. }), "{refused}");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "of another program");
+        fs::remove_file(&path).unwrap();
     }
 }

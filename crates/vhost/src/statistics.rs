@@ -131,6 +131,5 @@ impl Status<'_> {
 /// Writes `event` to standard output as a line of JSON. A line that cannot be written at once is
 /// lost, since neither a closed output nor a slow reader may stop the back end.
 pub(crate) fn emit(event: &impl Serialize) {
-    let line = serde_json::to_string(event).unwrap_or_default() + "\n";
-    output::stdout().line(line.as_bytes());
+    output::stdout().line(&serde_json::to_string(event).unwrap_or_default());
 }

@@ -1,21 +1,22 @@
 use std::collections::HashSet;
-use std::io::{self, Write};
+use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr as UnixAddress, UnixStream};
-use std::time::Duration;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
 
 use forebay_records::{
     HANDOVER_SOCKET, Handover, LARGEST_HANDOVER, ReceiveHandover, SendHandover, Taken,
 };
 use forebay_system::descriptors;
+use forebay_system::local::{self, Directory};
 
 use crate::config::BundleConfig;
-use crate::local_socket::may_ask;
 
-/// The time that the state has to arrive.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// The time that the whole state has to arrive.
+const HANDOVER_TIMEOUT: Duration = Duration::from_secs(5);
+/// The time that the report has.
+const REPORT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What the process before this one handed over; mostly nothing.
 #[derive(Default)]
@@ -44,7 +45,8 @@ impl Handed {
     }
 
     fn read(stream: &UnixStream, role: &str) -> Result<Self, String> {
-        let (text, descriptors) = receive(stream).map_err(|e| {
+        let deadline = Instant::now() + HANDOVER_TIMEOUT;
+        let (text, descriptors) = receive(stream, deadline).map_err(|e| {
             format!("everything: the state of the process before did not arrive ({e})")
         })?;
         let state = Handover::parse(&text).map_err(|e| format!("everything: {e}"))?;
@@ -123,14 +125,15 @@ impl Handed {
 
     /// Tells `forebay upgrade` what was taken over, when the set-up is complete.
     pub(crate) fn report(self) {
-        let Some(mut stream) = self.stream else { return };
+        let Some(stream) = self.stream else { return };
         let taken = Taken {
             process: std::process::id(),
             release: env!("CARGO_PKG_VERSION").to_owned(),
             ..self.taken
         };
         // Who has gone needs no report. Texts can always be written.
-        let _ = stream.write_all(&serde_json::to_vec(&taken).unwrap_or_default());
+        let text = serde_json::to_vec(&taken).unwrap_or_default();
+        let _ = local::write_all(&stream, &text, Instant::now() + REPORT_TIMEOUT);
     }
 
     #[cfg(test)]
@@ -139,21 +142,19 @@ impl Handed {
     }
 }
 
-/// Connects to `forebay upgrade`, if it is root's or this user's.
+/// Connects to `forebay upgrade`, if it is root's or this user's. Without it nobody listens there.
 fn connect(interface: &str) -> Option<UnixStream> {
-    let name = format!("{HANDOVER_SOCKET}{interface}");
-    let address = UnixAddress::from_abstract_name(name).ok()?;
-    let stream = UnixStream::connect_addr(&address).ok()?;
-    may_ask(&stream).then_some(stream)
+    let path = Directory::open().ok()?.socket(HANDOVER_SOCKET, interface);
+    Some(local::connect(&path).ok()?.0)
 }
 
 /// Reads to the end, with the descriptors that come.
-fn receive(stream: &UnixStream) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+fn receive(stream: &UnixStream, deadline: Instant) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
+    stream.set_nonblocking(false)?;
     let (mut text, mut descriptors) = (Vec::new(), Vec::new());
     let mut buffer = vec![0; 1 << 16];
     loop {
+        stream.set_read_timeout(Some(local::left(deadline)?))?;
         match descriptors::receive(stream, &mut buffer, &mut descriptors)? {
             0 => return Ok((text, descriptors)),
             n if text.len() + n > LARGEST_HANDOVER => return Err(io::ErrorKind::OutOfMemory.into()),

@@ -2,16 +2,15 @@
 //! UDP socket, in which messages wait meanwhile.
 //!
 //! `forebay upgrade` stands between the two, since a service manager ends the old process before it
-//! starts the new one. It connects to the old one ([`Successor`]), which goes on as usual and
-//! leaves everything in place at its end. It listens where the new one asks ([`Handed`]).
+//! starts the new one. It connects to the old one ([`Commands`](crate::commands::Commands)), which
+//! goes on as usual and leaves everything in place at its end. It listens where the new one asks
+//! ([`Handed`]).
 
 mod bundles;
 mod handed;
-mod successor;
 
 pub(crate) use self::bundles::{HandedReceive, of_receive, of_send};
 pub(crate) use self::handed::Handed;
-pub(crate) use self::successor::Successor;
 
 use forebay_units::Nanos;
 

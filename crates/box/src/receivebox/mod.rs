@@ -27,9 +27,10 @@ use crate::Error;
 use crate::channel::{
     ByAddress, Channel, Datagram, Endpoint, Incoming, Move, Undelivered, packet_length,
 };
+use crate::commands::Commands;
 use crate::config::{PeerConfig, ReceiveboxConfig};
 use crate::diagnosis::{Diagnosis, End, Hint};
-use crate::handover::{self, Handed, HandedReceive, Successor};
+use crate::handover::{self, Handed, HandedReceive};
 use crate::not_understood::{Direction, NotUnderstoodLog};
 use crate::privileges::{self, Capability};
 use crate::random;
@@ -38,7 +39,7 @@ use crate::resolver::{Resolver, SILENCE};
 use crate::sendbox::BOTH_KEYS;
 use crate::signals::Signals;
 use crate::slots::Slots;
-use crate::status::{State, StatusSocket, seconds};
+use crate::status::{State, seconds};
 use budget::Budget;
 
 /// The epoch size before a sendbox has requested one: practically no samples.
@@ -66,7 +67,7 @@ pub fn run(config: ReceiveboxConfig, file: &Path) -> Result<(), Error> {
 pub(crate) fn run_alone(
     role: &'static str,
     config: ReceiveboxConfig,
-    mut reloader: Reloader,
+    reloader: Reloader,
     mut handed: Handed,
 ) -> Result<(), Error> {
     let ReceiveboxConfig { interface, listen, peers } = config;
@@ -74,9 +75,7 @@ pub(crate) fn run_alone(
     let mut resolver = Resolver::start(clock::now(), Some(listen), addresses);
     let signals = Signals::block_with_reload().map_err(Error::Signals)?;
     let channel = Channel::bind_or_take(listen, handed.socket(listen))?;
-    let interfaces = vec![interface.name.clone()];
-    let mut successor = Successor::open(role, &interfaces);
-    let mut status = StatusSocket::open(role, interfaces);
+    let mut commands = Commands::open(role, vec![interface.name.clone()]);
     let mut receivebox = Receivebox::attach(interface, peers, &mut handed)?;
     let kept: &[_] = if receivebox.keeps_rights() { &[Capability::NetAdmin] } else { &[] };
     privileges::reduce(kept, &[]);
@@ -84,13 +83,12 @@ pub(crate) fn run_alone(
     handed.report();
 
     let fixed = [signals.descriptor(), receivebox.descriptor(), channel.descriptor()];
-    let sockets = [status.descriptor(), reloader.descriptor(), successor.descriptor()];
-    let mut waiter = Waiter::new(fixed.into_iter().chain(sockets.into_iter().flatten()));
+    let mut waiter = Waiter::new(fixed.into_iter().chain(commands.descriptor()));
     // These descriptors are read only when they are ready: most wakes are for boundary packets.
     const SIGNALS: usize = 0;
     const CHANNEL: usize = 2;
-    const READERS: usize = 3;
-    let readers = READERS..READERS + sockets.iter().flatten().count();
+    const COMMANDS: usize = 3;
+    let has_commands = commands.descriptor().is_some();
     while !(waiter.is_ready(SIGNALS) && signals.came()) {
         waiter.wait_until(receivebox.due());
         let now = clock::now();
@@ -99,21 +97,18 @@ pub(crate) fn run_alone(
         if now >= due {
             receivebox.resolve(now, &mut resolver);
         }
-        let asked = readers.clone().any(|at| waiter.is_ready(at));
-        if status.is_busy() || asked {
-            status.serve(now, || receivebox.status(now));
-        }
+        let asked = has_commands && waiter.is_ready(COMMANDS);
         if asked {
-            successor.poll();
+            commands.serve(now, || receivebox.status(now));
         }
         if (asked || waiter.is_ready(SIGNALS))
-            && let Some(contents) = reloader.poll(&signals)
+            && let Some(contents) = reloader.poll(&signals, &mut commands)
         {
             let outcome = contents.and_then(|contents| receivebox.reload(now, contents));
             if outcome.is_ok() {
                 resolver.ask_again();
             }
-            reloader.answer(&outcome);
+            reloader.answer(&outcome, &commands);
         }
         notify::alive(now);
         if !waiter.is_ready(CHANNEL) {
@@ -128,10 +123,11 @@ pub(crate) fn run_alone(
             }
         }
     }
+    commands.close();
     receivebox.log_summaries()?;
     // The interface is free for another program before the state is.
     let receives = receivebox.end();
-    successor.give(Vec::new(), receives, Some(channel.socket()));
+    commands.hand_over(Vec::new(), receives, Some(channel.socket()));
     Ok(())
 }
 

@@ -8,25 +8,20 @@ mod difference;
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::io::Write;
-use std::os::fd::RawFd;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use forebay_config::Configuration;
-use forebay_records::{RELOAD_SOCKET, Reloaded};
+use forebay_records::Reloaded;
 use forebay_units::Rate;
 
 use self::difference::{ADDED, REMOVED};
 pub(crate) use self::difference::{Difference, Parts, Step, difference};
 
 use crate::Error;
+use crate::commands::Commands;
 use crate::config::{BundleConfig, PeerConfig, ReceiveboxConfig, SendboxConfig, SiteConfig};
-use crate::local_socket::LocalSocket;
 use crate::signals::Signals;
 
-/// The most commands that wait for one answer.
-const MOST: usize = 4;
 /// The most bundles that an answer names.
 const NAMED: usize = 100;
 
@@ -140,14 +135,12 @@ impl Reloadable for ReceiveboxConfig {
     }
 }
 
-/// The file of a running box, and those who ask for a change.
+/// The file of a running box.
 pub(crate) struct Reloader {
     file: PathBuf,
     load: fn(&Path) -> Result<(Keys, Contents), Error>,
     /// The fixed keys of the file at the start.
     fixed: Keys,
-    socket: LocalSocket,
-    waiting: Vec<UnixStream>,
 }
 
 impl Reloader {
@@ -160,25 +153,17 @@ impl Reloader {
                 Ok((config.fixed(), config.contents()))
             },
             fixed: config.fixed(),
-            socket: LocalSocket::open(RELOAD_SOCKET, "forebay reload"),
-            waiting: Vec::new(),
         }
-    }
-
-    /// Returns the descriptor that becomes readable when a command asks.
-    pub(crate) fn descriptor(&self) -> Option<RawFd> {
-        self.socket.descriptor()
     }
 
     /// Reads the file if SIGHUP or a command asked for it; `None` if nobody did.
-    pub(crate) fn poll(&mut self, signals: &Signals) -> Option<Result<Contents, Refused>> {
-        while let Some(stream) = self.socket.accept() {
-            if self.waiting.len() < MOST {
-                self.waiting.push(stream);
-            }
-        }
-        let asked = signals.ask_to_reload();
-        (asked || !self.waiting.is_empty()).then(|| self.read())
+    pub(crate) fn poll(
+        &self,
+        signals: &Signals,
+        commands: &mut Commands,
+    ) -> Option<Result<Contents, Refused>> {
+        let [by_signal, by_command] = [signals.ask_to_reload(), commands.take_reload()];
+        (by_signal || by_command).then(|| self.read())
     }
 
     fn read(&self) -> Result<Contents, Refused> {
@@ -193,7 +178,7 @@ impl Reloader {
     }
 
     /// Says what became of it, in the log and to the commands that asked.
-    pub(crate) fn answer(&mut self, outcome: &Result<Words, Refused>) {
+    pub(crate) fn answer(&self, outcome: &Result<Words, Refused>, commands: &Commands) {
         let file = self.file.display();
         let answer = match outcome {
             Ok(words) => {
@@ -206,12 +191,7 @@ impl Reloader {
                 Reloaded { refused, ..Reloaded::of(std::process::id()) }
             }
         };
-        // Texts can always be written.
-        let text = serde_json::to_vec(&answer).unwrap_or_default();
-        for mut stream in self.waiting.drain(..) {
-            // The answer fits into a socket's buffer. Who has gone needs none.
-            let _ = stream.write_all(&text);
-        }
+        commands.answer_reload(answer);
     }
 }
 

@@ -30,8 +30,9 @@ use super::logs::Logs;
 use super::{Start, TICK, tree};
 use crate::Error;
 use crate::channel::Channel;
+use crate::commands::Commands;
 use crate::config::Policy;
-use crate::handover::{GRACE, Handed, Successor};
+use crate::handover::{GRACE, Handed};
 use crate::logs::{Account, Packets};
 use crate::memory::PathMemory;
 use crate::not_understood::{Direction, NotUnderstoodLog};
@@ -40,7 +41,7 @@ use crate::receivebox::Receivebox;
 use crate::reload::Reloader;
 use crate::resolver::Resolver;
 use crate::signals::Signals;
-use crate::status::{State, StatusSocket};
+use crate::status::State;
 use crate::{say_ready, ticks};
 
 /// The time between two checks for frames that are not understood.
@@ -89,9 +90,7 @@ struct Sendbox {
     bundles: Bundles,
     /// The receivebox of a site, for the other direction.
     receivebox: Option<Receivebox>,
-    status: StatusSocket,
-    /// Who takes over at the end.
-    successor: Successor,
+    commands: Commands,
     /// The counters of each bundle at the last tick.
     counts: Vec<Statistics>,
     /// The bundles of which packets waited or left since the last tick.
@@ -180,15 +179,13 @@ impl Sendbox {
                 return Err(Error::Queues(e));
             }
         };
-        let interfaces = vec![outside.name];
         let sendbox = Self {
             tree,
             watch,
             observer,
             classifier,
             bundles,
-            successor: Successor::open(role, &interfaces),
-            status: StatusSocket::open(role, interfaces),
+            commands: Commands::open(role, vec![outside.name]),
             receivebox,
             counts: vec![Statistics::default(); count],
             busy: Vec::new(),
@@ -230,13 +227,12 @@ impl Sendbox {
             }
             if now >= due_tick {
                 self.tick(now)?;
-                self.successor.poll();
-                if let Some(contents) = self.reloader.poll(signals) {
+                if let Some(contents) = self.reloader.poll(signals, &mut self.commands) {
                     let outcome = contents.and_then(|contents| self.reload(now, contents));
                     if outcome.is_ok() {
                         self.resolver.ask_again();
                     }
-                    self.reloader.answer(&outcome);
+                    self.reloader.answer(&outcome, &self.commands);
                 }
                 due_tick = ticks::next(due_tick, TICK, now);
             }
@@ -292,7 +288,7 @@ impl Sendbox {
             }
         }
         let tree = &mut self.tree;
-        self.status.serve(now, || {
+        self.commands.serve(now, || {
             // Without an answer of the kernel these counters are not known. If there is no answer
             // at all, the loop ends soon and says why.
             let left = self.observer.not_understood().unwrap_or_default();
@@ -397,12 +393,12 @@ impl Sendbox {
         self.bundles.log_summaries();
         // The record of the queues that were there before is read from a file, so a descriptor is
         // freed for a process that has no more of them.
-        drop(self.status);
+        self.commands.close();
         // If the kernel no longer answers, the counters of the last tick stay.
         let _ = self.tree.statistics(&mut self.counts);
         let queues = self.tree.queue_counts().unwrap_or_default();
         // The tree is removed before logs are written, so that no limit stays if writing fails.
-        let stays = self.successor.is_asked();
+        let stays = self.commands.has_successor();
         if stays {
             self.observer.report_alive(clock::now() + GRACE)?;
         } else {
@@ -421,7 +417,7 @@ impl Sendbox {
             // The receivebox's interface is free for another program before the state is there.
             let receives = self.receivebox.take().map(Receivebox::end).unwrap_or_default();
             let socket = self.bundles.channel().map(Channel::socket);
-            self.successor.give(self.bundles.handover(), receives, socket);
+            self.commands.hand_over(self.bundles.handover(), receives, socket);
         }
         logged
     }

@@ -21,9 +21,9 @@ use super::logs::Logs;
 use super::rules::{Owners, Rules};
 use crate::Error;
 use crate::channel::Channel;
+use crate::commands::Commands;
 use crate::config::{BundleConfig, Ports};
 use crate::forward::{self, Borrowed, ForwardingHandler, Lane, Outward, Wire, WireEnd, Workers};
-use crate::handover::Successor;
 use crate::logs::{Account, Packets};
 use crate::memory::PathMemory;
 use crate::not_understood::{self, NotUnderstoodLog};
@@ -33,7 +33,7 @@ use crate::random;
 use crate::reload::{Contents, Difference, Refused, Reloader, Step, Words};
 use crate::resolver::Resolver;
 use crate::signals::Signals;
-use crate::status::{State, StatusSocket};
+use crate::status::State;
 
 /// The packets for which the frames' memory has room beside those of the queues at the start, so
 /// that bundles can come while the sendbox runs.
@@ -66,8 +66,7 @@ pub(super) fn run(start: Start<'_>, ports: Ports, end: WireEnd) -> Result<(), Er
     let packets = Packets::create(paths.packets.as_deref())?;
     let account = Account::create(paths.counters.as_deref())?;
     let interfaces = vec![outside.name.clone(), ports.inside.name.clone()];
-    let successor = Successor::open(role, &interfaces);
-    let status = StatusSocket::open(role, interfaces);
+    let commands = Commands::open(role, interfaces);
     let logs = Logs::create(paths)?;
     let outside_name = outside.name.clone();
     let workers = ports.workers();
@@ -84,8 +83,7 @@ pub(super) fn run(start: Start<'_>, ports: Ports, end: WireEnd) -> Result<(), Er
         capacity,
         room,
         logs,
-        status,
-        successor,
+        commands,
         outside: outside_name,
         not_understood: Arc::default(),
         log: NotUnderstoodLog::new(not_understood::Direction::Leaving),
@@ -102,8 +100,9 @@ pub(super) fn run(start: Start<'_>, ports: Ports, end: WireEnd) -> Result<(), Er
     forwarder.say_ready();
     handed.report();
     let ended = forwarder.run(&mut sendbox, signals);
+    sendbox.commands.close();
     // A process that takes over finds the programs.
-    if end == WireEnd::Unplugged && ended.is_ok() && !sendbox.successor.is_asked() {
+    if end == WireEnd::Unplugged && ended.is_ok() && !sendbox.commands.has_successor() {
         forwarder.unplug();
     }
     sendbox.collect(&mut forwarder.workers().all_lanes());
@@ -114,7 +113,7 @@ pub(super) fn run(start: Start<'_>, ports: Ports, end: WireEnd) -> Result<(), Er
     account.write(&counters)?;
     // The ports are closed, so that another process can open them.
     let socket = sendbox.bundles.channel().map(Channel::socket);
-    sendbox.successor.give(sendbox.bundles.handover(), Vec::new(), socket);
+    sendbox.commands.hand_over(sendbox.bundles.handover(), Vec::new(), socket);
     ended.and(logged).and(packets.finish())
 }
 
@@ -149,9 +148,7 @@ struct Sendbox {
     /// The number of bundles for which there is room.
     room: usize,
     logs: Logs,
-    status: StatusSocket,
-    /// Who takes over at the end.
-    successor: Successor,
+    commands: Commands,
     outside: String,
     /// The number of frames towards the network in which no IP packet was found.
     not_understood: Arc<AtomicU64>,
@@ -207,7 +204,7 @@ impl ForwardingHandler for Sendbox {
             QueueTotals { dropped: Some(counts.dropped), marked: Some(counts.marked), waits }
         };
         let left = self.not_understood.load(Ordering::Relaxed);
-        self.status.serve(now, || {
+        self.commands.serve(now, || {
             let not_understood = NotUnderstood { left, arrived: 0 };
             State {
                 not_understood,
@@ -229,13 +226,12 @@ impl ForwardingHandler for Sendbox {
         signals: &Signals,
         outward: &mut Outward<'_, Rules, Departures>,
     ) {
-        self.successor.poll();
-        if let Some(contents) = self.reloader.poll(signals) {
+        if let Some(contents) = self.reloader.poll(signals, &mut self.commands) {
             let outcome = contents.and_then(|contents| self.change(now, contents, outward));
             if outcome.is_ok() {
                 self.resolver.ask_again();
             }
-            self.reloader.answer(&outcome);
+            self.reloader.answer(&outcome, &self.commands);
         }
     }
 

@@ -5,7 +5,7 @@ use forebay_lab::report;
 
 use super::{Failure, write};
 use crate::cli::CompareArgs;
-use crate::terminal::print_beside;
+use crate::terminal::print_report_beside;
 
 /// Compares two stored results. It is an error if too few pairs are within their bands.
 pub(super) fn run(args: &CompareArgs) -> Result<(), Failure> {
@@ -19,7 +19,7 @@ pub(super) fn run(args: &CompareArgs) -> Result<(), Failure> {
         None => compare::compare(&a, &b, &args.band),
     };
     let text = compare::text(&comparison, report::colour_wanted());
-    print_beside(args.json.as_deref(), &text)?;
+    print_report_beside(args.json.as_deref(), &text)?;
     let name = |path: &Path| path.display().to_string();
     let (a, b) = (name(&args.a), name(&args.b));
     if let Some(file) = &args.json {

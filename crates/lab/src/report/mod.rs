@@ -24,6 +24,7 @@ pub(crate) use forebay_picture::{axis, number, svg};
 pub use generic::{MAX_ARMS, html, text};
 pub(crate) use generic::{accounts, decisions_section, estimates_section};
 pub(crate) use runs::cell_name;
+pub use table::printable;
 
 use std::io::IsTerminal;
 

@@ -1,5 +1,6 @@
 //! A table for a terminal, Markdown or HTML.
 
+use forebay_system::text::{escaped, escaped_lines};
 use maud::{Markup, html};
 
 /// The heads of a column; adjacent columns with the same group share its head.
@@ -252,10 +253,18 @@ fn taken(widths: &[usize]) -> usize {
     widths.iter().map(|w| w + 2).sum()
 }
 
+/// Returns a text with such tables for a terminal: control characters are escaped, except the ends
+/// of lines and what begins and ends bold type.
+pub fn printable(text: &str) -> String {
+    let of_line = |part: &str| escaped_lines(part).into_owned();
+    let plain = |part: &str| part.split(PLAIN).map(of_line).collect::<Vec<_>>().join(PLAIN);
+    text.split(BOLD).map(plain).collect::<Vec<_>>().join(BOLD)
+}
+
 /// Breaks a label into lines of at most `room` columns, at spaces where it can.
 fn broken(label: &str, room: usize) -> Vec<String> {
     // A control character in a name must not reach the terminal.
-    let clean = label.chars().map(|c| if c.is_control() { '?' } else { c }).collect::<String>();
+    let clean = escaped(label);
     let mut lines = vec![String::new()];
     for word in clean.split_inclusive([' ', '_', '-']) {
         let line = lines.last().map_or(0, |l| width(l));
@@ -305,10 +314,18 @@ mod tests {
         arm                                        Mbit/s       p50     p99
         -------------------------------------------------------------------
         Status <quo>                                 83.9      71.2     152
-        x?[2Jx?[2Jx?[2Jx?[2Jx?[2Jx?[2Jx?[2Jx?[2J
-        x?[2Jx?[2Jx?[2Jx?[2Jx?[2Jx?[2Jx?[2Jx?[2J
-        x?[2Jx?[2Jx?[2Jx?[2J                         84.0         -       -
+        x\u001b[2Jx\u001b[2Jx\u001b[2Jx\u001b[2J
+        x\u001b[2Jx\u001b[2Jx\u001b[2Jx\u001b[2J
+        x\u001b[2Jx\u001b[2Jx\u001b[2Jx\u001b[2J
+        x\u001b[2Jx\u001b[2Jx\u001b[2Jx\u001b[2J
+        x\u001b[2Jx\u001b[2Jx\u001b[2Jx\u001b[2J     84.0         -       -
         ");
+    }
+
+    #[test]
+    fn bold_type_is_all_that_a_terminal_acts_on() {
+        let text = "\x1b[1mStatus\x1b[0m \x1b[2J\nquo\x1b[31m";
+        assert_eq!(printable(text), "\x1b[1mStatus\x1b[0m \\u001b[2J\nquo\\u001b[31m");
     }
 
     #[test]

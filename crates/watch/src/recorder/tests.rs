@@ -84,6 +84,7 @@ fn site(up: u64, peers: usize) -> Status {
         interfaces: vec!["wan0".to_owned()],
         not_understood: NotUnderstood::default(),
         hand_over_drops: None,
+        strangers: 0,
         sends: (0..peers).map(send).collect(),
         receives: (0..peers).map(receive).collect(),
     }
