@@ -240,8 +240,10 @@ fn since(
 
 #[cfg(test)]
 mod tests {
+    use forebay_test_support::Dir;
+    use forebay_test_support::repository::{self, commit};
+
     use super::*;
-    use crate::scratch::{Scratch, commit};
 
     fn age(dir: &Path, commit: &Commit) -> Option<Ages> {
         let files = vec!["x/fig.toml".to_owned()];
@@ -251,7 +253,7 @@ mod tests {
 
     #[test]
     fn only_commits_to_what_decides_a_figure_make_it_older() {
-        let repository = Scratch::repository("ages-1");
+        let repository = repository::new("ages-1");
         let dir = repository.path();
         commit(dir, "experiments/x/fig.toml", "1");
         let ran = Commit::of_checkout(dir).unwrap();
@@ -270,7 +272,7 @@ mod tests {
 
     #[test]
     fn commits_that_are_known_to_change_nothing_are_not_counted() {
-        let repository = Scratch::repository("ages-2");
+        let repository = repository::new("ages-2");
         let dir = repository.path();
         let after = commit(dir, "experiments/x/fig.toml", "1");
         let ran = Commit::of_checkout(dir).unwrap();
@@ -290,7 +292,7 @@ mod tests {
 
     #[test]
     fn ages_are_stored_beside_the_results() {
-        let dir = Scratch::new("ages-stored");
+        let dir = Dir::new("ages-stored");
         assert_eq!(Ages::load(dir.path()).unwrap(), Ages::default());
         let one = Age { commits: 1, last: "a".to_owned(), day: "2026-11-22".to_owned() };
         let results = BTreeMap::from([("fig-sim".to_owned(), one)]);
@@ -303,7 +305,7 @@ mod tests {
 
     #[test]
     fn outside_a_checkout_no_ages_are_counted() {
-        let dir = Scratch::new("ages-outside");
+        let dir = Dir::new("ages-outside");
         let results: [(String, &str, Vec<String>, &Commit); 0] = [];
         assert_eq!(Ages::count(dir.path(), results).unwrap(), None);
     }

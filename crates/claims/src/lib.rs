@@ -21,9 +21,6 @@ pub mod judge;
 mod page_file;
 pub mod rows;
 pub mod scenarios;
-#[cfg(test)]
-#[path = "../../outcome/src/scratch.rs"]
-mod scratch;
 mod text;
 #[cfg(feature = "unison")]
 pub mod unison;

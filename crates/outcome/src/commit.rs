@@ -64,12 +64,14 @@ pub fn git(dir: &Path, args: &[&str]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use forebay_test_support::Dir;
+    use forebay_test_support::repository::{self, commit};
+
     use super::*;
-    use crate::scratch::{Scratch, commit};
 
     #[test]
     fn a_run_in_a_checkout_records_its_commit_and_whether_files_differ() {
-        let dir = Scratch::repository("provenance");
+        let dir = repository::new("provenance");
         let head = commit(dir.path(), "docs/results/x.json", "1");
         let clean = Commit::of_checkout(dir.path()).unwrap();
         assert_eq!((clean.id.as_str(), clean.modified), (head.as_str(), false));
@@ -82,7 +84,7 @@ mod tests {
 
     #[test]
     fn outside_a_checkout_there_is_no_commit() {
-        let dir = Scratch::new("no-checkout");
+        let dir = Dir::new("no-checkout");
         assert_eq!(Commit::of_checkout(dir.path()), None);
     }
 }

@@ -9,8 +9,6 @@
 mod commit;
 pub mod provenance;
 mod rows;
-#[cfg(test)]
-mod scratch;
 mod store;
 
 pub use commit::{Commit, KnownBy, git};

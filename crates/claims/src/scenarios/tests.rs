@@ -1,36 +1,16 @@
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use forebay_lab::engine::Interrupt;
 use forebay_lab::sim_engine::Sim;
 use forebay_outcome::{Commit, KnownBy, Store};
+use forebay_test_support::Dir;
 
 use super::*;
 use crate::age::{Age, Ages};
 use crate::catalogue::{self, Method};
 use crate::figure::{Tried, Value};
 use crate::judge::Verdict;
-
-/// A directory of one test, removed at its end.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(name: &str) -> Self {
-        let dir = std::env::temp_dir().join(format!("fb-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&dir).unwrap();
-        Self(dir)
-    }
-
-    fn write(&self, name: &str, text: &str) {
-        std::fs::write(self.0.join(name), text).unwrap();
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 const PAGE: &str = "title = \"A page\"\nabout = \"What it is about.\"\nclaims = [\"queue\"]\n";
 
@@ -80,11 +60,11 @@ axis = "rtt"
 measure = "goodput"
 "#;
 
-fn scratch(name: &str, claim: &str) -> Scratch {
-    let scratch = Scratch::new(name);
-    scratch.write("page.toml", PAGE);
-    scratch.write("queue.toml", SCENARIO);
-    scratch.write("queue.claim.toml", claim);
+fn scratch(name: &str, claim: &str) -> Dir {
+    let scratch = Dir::new(name);
+    scratch.file("page.toml", PAGE, 0o644);
+    scratch.file("queue.toml", SCENARIO, 0o644);
+    scratch.file("queue.claim.toml", claim, 0o644);
     scratch
 }
 
@@ -215,7 +195,7 @@ fn an_impossible_claim_is_refused_by_line_and_key() {
         assert!(error.contains(said), "{error}\nwanted: {said}");
     }
     let scratch = scratch("twice", CLAIM);
-    scratch.write("page.toml", &PAGE.replace("[\"queue\"]", "[\"queue\", \"queue\"]"));
+    scratch.file("page.toml", &PAGE.replace("[\"queue\"]", "[\"queue\", \"queue\"]"), 0o644);
     assert!(
         load(&scratch.0).unwrap_err().to_string().contains("page.toml:3: claims: is there twice")
     );
@@ -296,7 +276,7 @@ fn the_page() {
     let changed = "[[changed]]\nwhat = \"Goodput at 20 ms\"\ncommit = \"abcdef0\"\ndate = \"2026-11-19\"\n\
                    before = \"5 %\"\nsource = 11.5\nafter = \"10 %\"\nvalue = 12.2\nwhy = \"It was outside.\"\n";
     let scratch = scratch("page", &CLAIM.replace("[picture]", &format!("{changed}[picture]")));
-    scratch.write("page.toml", &format!("{PAGE}bands_with_results = [\"queue\"]\n"));
+    scratch.file("page.toml", &format!("{PAGE}bands_with_results = [\"queue\"]\n"), 0o644);
     let catalogue = Catalogue { name: "example".to_owned(), ..load(&scratch.0).unwrap() };
     let claim = &catalogue.claims[0];
     let good = outcome(claim, "sim", [Some(value(0.05)), Some(value(11.0))]);

@@ -1,10 +1,10 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::writer::{Database, Failure, write};
+use super::writer::{Database, Failure, RETRY, Step, Writer, write};
 use super::*;
 use crate::config::Clickhouse;
 use crate::neighbour::config::{Access, Url};
@@ -105,25 +105,30 @@ const GOOD: &str = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r
 fn a_batch_is_sent_again_until_the_database_takes_it() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let database = Database::new(&settings(&listener), 77).unwrap();
-    let (history, stop) = (History::default(), AtomicBool::new(false));
+    let history = History::default();
     history.add(Table::Rounds, rows(1));
     history.add(Table::Demands, rows(2));
+    let begun = Instant::now();
+    let mut now = begun;
     let requests = thread::scope(|scope| {
         let answers = scope.spawn(|| {
             // The tables, a failure, no answer, and then all that is sent.
             let bad = "HTTP/1.1 503 Busy\r\n\r\nCode: 202. DB::Exception: Too many queries";
             serve(&listener, &[bad, bad, GOOD, GOOD, GOOD, "", GOOD, GOOD, GOOD, GOOD, GOOD])
         });
-        let writer = scope.spawn(|| write(&database, &history, &stop));
-        let begun = Instant::now();
+        let mut writer = Writer::new(&database, &history, now);
         while history.report().rows < 3 {
-            assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", history.report());
-            thread::sleep(Duration::from_millis(20));
+            match writer.step(now, false) {
+                Step::Again => {}
+                Step::Wait => now += RETRY,
+                Step::End => panic!("{:?}", history.report()),
+            }
         }
-        stop.store(true, Ordering::Relaxed);
-        writer.join().unwrap();
+        assert_eq!(writer.step(now, true), Step::End, "all is written");
         answers.join().unwrap()
     });
+    // One second after the first failure, and two after the second.
+    assert_eq!(now - begun, Duration::from_secs(3));
     let paths: Vec<&str> = requests.iter().map(|r| r.0.as_str()).collect();
     assert!(requests[0].1.starts_with("CREATE TABLE IF NOT EXISTS forebay_rounds (at "));
     let insert = "/?database=net&wait_end_of_query=1&query=INSERT%20INTO%20forebay_rounds%20FORMAT%20\

@@ -9,7 +9,7 @@ use crate::config::Clickhouse;
 use crate::neighbour::http::{FetchError, Service};
 
 /// The interval at which the thread looks for rows, or whether it should stop.
-const RETRY: Duration = Duration::from_millis(200);
+pub(super) const RETRY: Duration = Duration::from_millis(200);
 /// The first wait after a failure.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 /// The longest wait after a failure.
@@ -97,24 +97,56 @@ impl Database {
 
 /// Writes rows until `stop` is set, and then what is left, up to the first failure.
 pub fn write(database: &Database, history: &History, stop: &AtomicBool) {
-    // The tables are there if the last rows were written.
-    let (mut wait, mut due, mut ready) = (FIRST_WAIT, Instant::now(), false);
+    let mut writer = Writer::new(database, history, Instant::now());
     loop {
-        let stopping = stop.load(Ordering::Relaxed);
-        if !stopping && Instant::now() < due {
-            thread::sleep(RETRY);
-            continue;
+        match writer.step(Instant::now(), stop.load(Ordering::Relaxed)) {
+            Step::Again => {}
+            Step::Wait => thread::sleep(RETRY),
+            Step::End => return,
         }
-        let Some(batch) = history.next() else {
-            if stopping {
-                return;
-            }
-            thread::sleep(RETRY);
-            continue;
+    }
+}
+
+/// What the thread does after a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Takes the next step at once.
+    Again,
+    /// Takes the next step after [`RETRY`].
+    Wait,
+    /// Ends.
+    End,
+}
+
+/// Writes one batch in each step, at times that its caller gives.
+pub(super) struct Writer<'a> {
+    database: &'a Database,
+    history: &'a History,
+    /// The wait after the next failure.
+    wait: Duration,
+    /// The time of the next attempt.
+    due: Instant,
+    /// Whether the last rows were written, so that the tables are there.
+    ready: bool,
+}
+
+impl<'a> Writer<'a> {
+    pub(super) fn new(database: &'a Database, history: &'a History, now: Instant) -> Self {
+        Self { database, history, wait: FIRST_WAIT, due: now, ready: false }
+    }
+
+    /// Writes the next batch if it is due. When `stopping`, every batch is due, and the first
+    /// failure is the end.
+    pub(super) fn step(&mut self, now: Instant, stopping: bool) -> Step {
+        if !stopping && now < self.due {
+            return Step::Wait;
+        }
+        let Some(batch) = self.history.next() else {
+            return if stopping { Step::End } else { Step::Wait };
         };
-        let tables = if ready { Ok(()) } else { database.create() };
+        let tables = if self.ready { Ok(()) } else { self.database.create() };
         // The tables may be there already, for a user that may only insert.
-        let outcome = database.insert(&batch).map_err(|e| match (e, tables) {
+        let outcome = self.database.insert(&batch).map_err(|e| match (e, tables) {
             (Failure::Away(why), Err(Failure::Away(create) | Failure::Refused(create)))
                 if why != create =>
             {
@@ -122,27 +154,29 @@ pub fn write(database: &Database, history: &History, stop: &AtomicBool) {
             }
             (e, _) => e,
         });
-        ready = outcome.is_ok();
+        self.ready = outcome.is_ok();
         match outcome {
             Ok(()) => {
-                history.done();
-                wait = FIRST_WAIT;
+                self.history.done();
+                self.wait = FIRST_WAIT;
             }
             Err(Failure::Refused(why)) => {
                 tracing::warn!("rows of the history are lost: {why}");
-                history.refused(&why);
+                self.history.refused(&why);
             }
             Err(Failure::Away(why)) => {
-                history.failed(&why);
+                self.history.failed(&why);
                 if stopping {
-                    let left = history.report().waiting;
+                    let left = self.history.report().waiting;
                     tracing::warn!("{left} rows of the history are lost: {why}");
-                    return;
+                    return Step::End;
                 }
+                let wait = self.wait;
                 tracing::warn!("cannot write the history, trying again in {wait:?}: {why}");
-                due = Instant::now() + wait;
-                wait = (wait * 2).min(LONGEST_WAIT);
+                self.due = now + wait;
+                self.wait = (wait * 2).min(LONGEST_WAIT);
             }
         }
+        Step::Again
     }
 }

@@ -1,7 +1,5 @@
 //! The exporter's answers over HTTP.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::mpsc;

@@ -1,5 +1,4 @@
 //! A small fixed map in the simulator: it repeats exactly, and good links stay good.
-#![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::fs;
 

@@ -1,5 +1,4 @@
 //! Readers accept any text without a panic, and errors name the line.
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::path::Path;
 

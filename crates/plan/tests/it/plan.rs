@@ -1,5 +1,4 @@
 //! Plans: scopes, unsplit aggregates, and reports.
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;

@@ -1,15 +1,13 @@
 //! The client at an ingress router, between a running service and the SRv6 of this kernel: packets
 //! take the planned paths, and every fault returns them to the IGP's.
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::collections::BTreeSet;
-use std::fs::{self, File, Permissions};
+use std::fs::{self, Permissions};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -19,6 +17,7 @@ use forebay_serve::ingress::config::Config;
 use forebay_serve::ingress::linux::Linux;
 use forebay_serve::ingress::{Event, look, watch};
 use forebay_serve::token::Hash;
+use forebay_test_support::namespace::{Namespace, run, within};
 use forebay_test_support::{Need, has_root, skip};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -45,23 +44,11 @@ const PACKETS: usize = 16;
 /// More packets than neighbour discovery sends.
 const SOME: u64 = 64;
 
-fn ip(arguments: &str) -> String {
-    let out = Command::new("ip").args(arguments.split_whitespace()).output().unwrap();
-    assert!(out.status.success(), "ip {arguments}: {}", String::from_utf8_lossy(&out.stderr));
-    String::from_utf8(out.stdout).unwrap()
-}
-
 /// Namespaces with two ways from `in` to `out`, and segments at the routers.
 struct Network {
     prefix: String,
-}
-
-impl Drop for Network {
-    fn drop(&mut self) {
-        for place in PLACES {
-            let _ = Command::new("ip").args(["netns", "del", &self.name(place)]).status();
-        }
-    }
+    /// They go with this value.
+    _namespaces: Vec<Namespace>,
 }
 
 impl Network {
@@ -69,9 +56,10 @@ impl Network {
     fn new() -> Option<Self> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let network = Self { prefix: format!("fb-seg{}-{number}-", std::process::id()) };
+        let prefix = format!("fb-seg{}-{number}-", std::process::id());
+        let namespaces = PLACES.map(|place| Namespace::new(format!("{prefix}{place}")));
+        let network = Self { prefix, _namespaces: namespaces.into() };
         for place in PLACES {
-            ip(&format!("netns add {}", network.name(place)));
             network.enter(place, || {
                 let set = |key: &str, value| fs::write(format!("/proc/sys/net/{key}"), value);
                 set("ipv4/ip_forward", "1").unwrap();
@@ -80,7 +68,6 @@ impl Network {
                 let _ = set("ipv6/conf/all/seg6_enabled", "1");
                 let _ = set("ipv6/conf/default/seg6_enabled", "1");
             });
-            network.ip(place, "link set lo up");
         }
         for (one, other, number) in WIRES {
             let far = network.name(other);
@@ -130,19 +117,11 @@ impl Network {
     }
 
     fn ip(&self, place: &str, arguments: &str) -> String {
-        ip(&format!("-n {} {arguments}", self.name(place)))
+        run(&format!("ip -n {} {arguments}", self.name(place)))
     }
 
     fn enter<T: Send>(&self, place: &str, f: impl FnOnce() -> T + Send) -> T {
-        let file = File::open(format!("/run/netns/{}", self.name(place))).unwrap();
-        thread::scope(|scope| {
-            let thread = scope.spawn(|| {
-                // SAFETY: moves this thread alone, which ends after `f`.
-                assert_eq!(unsafe { libc::setns(file.as_raw_fd(), libc::CLONE_NEWNET) }, 0);
-                f()
-            });
-            thread.join().unwrap()
-        })
+        within(&self.name(place), f)
     }
 
     fn linux(&self) -> Linux {
@@ -178,7 +157,7 @@ impl Network {
         self.over_right() - before
     }
 
-    /// A socket of the users, with room for all packets.
+    /// A socket of the users.
     fn receiver(&self, v6: bool) -> UdpSocket {
         let address = if v6 { "[::]" } else { "0.0.0.0" };
         let port = port(v6);
@@ -192,14 +171,6 @@ impl Network {
             bound.unwrap()
         });
         socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-        let room: libc::c_int = 16 << 20;
-        // SAFETY: sets an option of an open socket from an integer of the given size.
-        let set = unsafe {
-            let (value, length) = ((&raw const room).cast(), size_of::<libc::c_int>() as u32);
-            let fd = socket.as_raw_fd();
-            libc::setsockopt(fd, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, value, length)
-        };
-        assert_eq!(set, 0);
         socket
     }
 }
@@ -357,6 +328,15 @@ impl Drop for Client {
     }
 }
 
+/// Ends what goes on while this is set, also when the test fails.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
+}
+
 /// Everything of the kernel that the client must not touch.
 fn others(network: &Network) -> String {
     ["-4 route", "-6 route", "nexthop"].map(|what| network.ip("in", what)).concat()
@@ -396,35 +376,41 @@ fn packets_take_the_planned_paths_and_none_is_lost_when_they_move() {
     client.forget();
     let moving = AtomicBool::new(true);
     let receivers = [false, true].map(|v6| network.receiver(v6));
-    let sent = thread::scope(|scope| {
-        let sending = scope.spawn(|| {
+    let sent = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        scope.spawn(|| {
             network.enter("source", || {
                 let sockets = [false, true].map(sender);
-                let mut sent = 0;
-                while moving.load(Ordering::Relaxed) {
+                // The last packets follow the end, so that receivers that wait see it.
+                let mut is_last = false;
+                while !is_last {
+                    is_last = !moving.load(Ordering::Relaxed);
+                    let user = 1 + sent.load(Ordering::Relaxed) as u16 % USERS;
                     for (socket, v6) in sockets.iter().zip([false, true]) {
-                        let user = 1 + sent % USERS;
                         socket.send_to(&[2; 100], user_address(v6, user)).unwrap();
                     }
-                    sent += 1;
+                    sent.fetch_add(1, Ordering::Relaxed);
                     thread::sleep(Duration::from_micros(500));
                 }
-                sent
-            })
+            });
         });
+        for receiver in &receivers {
+            // It ends when all that was sent has arrived.
+            scope.spawn(|| {
+                let (mut buffer, mut arrived) = ([0; 200], 0);
+                while moving.load(Ordering::Relaxed) || arrived < sent.load(Ordering::Relaxed) {
+                    let received = receiver.recv(&mut buffer);
+                    assert!(received.is_ok(), "{arrived} of {sent:?} packets arrived");
+                    arrived += 1;
+                }
+            });
+        }
+        let _ends = Ends(&moving);
         running.demand("11.5 Mbit/s");
         client.wait_for("move 192.0.2.0/24 to group");
         client.wait_for("move 2001:db8:1::/48 to group");
         client.wait_for("remove group");
-        moving.store(false, Ordering::Relaxed);
-        sending.join().unwrap()
     });
-    let mut buffer = [0; 200];
-    for receiver in &receivers {
-        for at in 0..sent {
-            assert!(receiver.recv(&mut buffer).is_ok(), "{at} of {sent} packets arrived");
-        }
-    }
     drop(receivers);
 
     // Without need for a second path, nothing is steered.

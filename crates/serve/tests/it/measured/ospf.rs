@@ -1,10 +1,7 @@
 //! Metrics of OSPF at routers that run FRR: traffic takes the other way when they are carried out,
 //! and everything is as before when they are withdrawn.
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-mod frr;
-
-use frr::{PLACES, Protocol, neighbours};
+use super::frr::{self, PLACES, Protocol, neighbours};
 
 /// OSPFv2 and OSPFv3 side by side.
 static OSPF: Protocol = Protocol {

@@ -1,16 +1,13 @@
 //! Metrics of IS-IS at routers that run FRR: traffic of both address families takes the other way
 //! when they are carried out, and everything is as before when they are withdrawn.
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-mod frr;
-
+use super::frr::{self, Lab, PLACES, Protocol, neighbours, until};
 use forebay_plan::topology::LinkId;
 use forebay_plan::weights::Range;
 use forebay_serve::igp::config::{Config, Igp, Level};
 use forebay_serve::igp::frr::{Frr, Setting, Wanted};
 use forebay_serve::igp::metrics::Instance;
 use forebay_serve::igp::{How, Made, Session, apply, look, range, withdraw};
-use frr::{Lab, PLACES, Protocol, neighbours, until};
 
 /// One area, level 2, and one topology for both families.
 static ISIS: Protocol =

@@ -1,8 +1,6 @@
 //! Simulates paths, clocks and feedback that misbehave. No controller may leave the bundle worse
 //! off than without boxes for longer than the claim's bar.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::path::Path;
 
 use forebay_claims::judge::Verdict;

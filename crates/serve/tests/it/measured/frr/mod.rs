@@ -1,7 +1,6 @@
 //! Four routers with FRR in namespaces, and what their metrics must do with any protocol.
 
-use std::fs::{self, File};
-use std::os::fd::AsRawFd;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,6 +11,7 @@ use forebay_plan::network::{Demand, Entry, Network, Provider};
 use forebay_plan::topology::{LinkId, RouterId};
 use forebay_serve::igp::config::Config;
 use forebay_serve::igp::{How, Made, Session, apply, look, withdraw};
+use forebay_test_support::namespace::{Namespace, run, within};
 use forebay_test_support::{Need, has_root, skip};
 use forebay_units::Rate;
 
@@ -29,12 +29,6 @@ const TOPOLOGY: &str = r#"{"directed": false,
 {"source": 3, "target": 4, "capacity": "100 Mbit/s", "metric": 15}]}"#;
 /// The users behind `d`, in both families.
 const USERS: [&str; 2] = ["192.0.2.0/24", "2001:db8:1::/64"];
-
-fn ip(arguments: &str) -> String {
-    let out = Command::new("ip").args(arguments.split_whitespace()).output().unwrap();
-    assert!(out.status.success(), "ip {arguments}: {}", String::from_utf8_lossy(&out.stderr));
-    String::from_utf8(out.stdout).unwrap()
-}
 
 /// Waits until something is so, and fails if it is not for long.
 pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
@@ -73,6 +67,8 @@ pub(crate) struct Lab {
     protocol: &'static Protocol,
     prefix: String,
     daemons: Vec<(usize, Child)>,
+    /// They go with this value, after the daemons.
+    _namespaces: Vec<Namespace>,
 }
 
 impl Drop for Lab {
@@ -80,9 +76,6 @@ impl Drop for Lab {
         for (_, daemon) in &mut self.daemons {
             let _ = daemon.kill();
             let _ = daemon.wait();
-        }
-        for place in PLACES {
-            let _ = Command::new("ip").args(["netns", "del", &self.name(place)]).status();
         }
         let _ = fs::remove_dir_all(&self.dir);
     }
@@ -106,32 +99,32 @@ impl Lab {
         let prefix = format!("fb-{}{}-{lab}", protocol.name, std::process::id());
         let dir = std::env::temp_dir().join(&prefix);
         fs::create_dir_all(&dir).unwrap();
-        let mut lab = Self { dir, protocol, prefix, daemons: Vec::new() };
+        let namespaces = PLACES.map(|place| Namespace::new(format!("{prefix}{place}")));
+        let daemons = Vec::new();
+        let mut lab = Self { dir, protocol, prefix, daemons, _namespaces: namespaces.into() };
         for place in PLACES {
-            ip(&format!("netns add {}", lab.name(place)));
             lab.enter(place, || {
                 for key in ["ipv4/ip_forward", "ipv6/conf/all/forwarding"] {
                     fs::write(format!("/proc/sys/net/{key}"), "1").unwrap();
                 }
                 fs::write("/proc/sys/net/ipv6/conf/default/accept_dad", "0").unwrap();
             });
-            ip(&format!("-n {} link set lo up", lab.name(place)));
         }
         for (number, (one, other, _)) in WIRES.iter().enumerate() {
             let (one, other) = (PLACES[*one], PLACES[*other]);
             let (near, far) = (lab.name(one), lab.name(other));
-            ip(&format!("-n {near} link add fb-{other} type veth peer fb-{one} netns {far}"));
+            run(&format!("ip -n {near} link add fb-{other} type veth peer fb-{one} netns {far}"));
             for (name, device, host) in [(&near, other, 0), (&far, one, 1)] {
-                ip(&format!("-n {name} addr add 10.0.{number}.{host}/31 dev fb-{device}"));
-                ip(&format!("-n {name} link set fb-{device} up"));
+                run(&format!("ip -n {name} addr add 10.0.{number}.{host}/31 dev fb-{device}"));
+                run(&format!("ip -n {name} link set fb-{device} up"));
             }
         }
         let d = lab.name("d");
-        ip(&format!("-n {d} link add fb-users type veth peer fb-host"));
+        run(&format!("ip -n {d} link add fb-users type veth peer fb-host"));
         for words in ["addr add 192.0.2.1/24", "addr add 2001:db8:1::1/64", "link set up"] {
-            ip(&format!("-n {d} {words} dev fb-users"));
+            run(&format!("ip -n {d} {words} dev fb-users"));
         }
-        ip(&format!("-n {d} link set fb-host up"));
+        run(&format!("ip -n {d} link set fb-host up"));
         for number in 0..PLACES.len() {
             lab.start_router(number);
         }
@@ -143,15 +136,7 @@ impl Lab {
     }
 
     fn enter<T: Send>(&self, place: &str, f: impl FnOnce() -> T + Send) -> T {
-        let file = File::open(format!("/run/netns/{}", self.name(place))).unwrap();
-        thread::scope(|scope| {
-            let thread = scope.spawn(|| {
-                // SAFETY: moves this thread alone, which ends after `f`.
-                assert_eq!(unsafe { libc::setns(file.as_raw_fd(), libc::CLONE_NEWNET) }, 0);
-                f()
-            });
-            thread.join().unwrap()
-        })
+        within(&self.name(place), f)
     }
 
     /// Starts the daemons of a router.
@@ -214,7 +199,7 @@ impl Lab {
     /// The neighbours to which `a` sends what goes to the users, by family.
     pub(crate) fn ways(&self) -> Vec<String> {
         let next = |(prefix, family): (&str, &str)| {
-            let text = ip(&format!("-n {} -j {family} route show {prefix}", self.name("a")));
+            let text = run(&format!("ip -n {} -j {family} route show {prefix}", self.name("a")));
             let value: serde_json::Value = serde_json::from_str(text.trim()).unwrap_or_default();
             value[0]["dev"].as_str().unwrap_or("none").to_owned()
         };

@@ -1,8 +1,7 @@
 //! Tests the history at a real ClickHouse, whose address and port the environment variable
 //! `FOREBAY_CLICKHOUSE` has, as in `FOREBAY_CLICKHOUSE=127.0.0.1:8123 cargo test -p forebay-serve
-//! --test clickhouse`. The user `default` has no password there, and may create tables in the
+//! --test it clickhouse`. The user `default` has no password there, and may create tables in the
 //! database `default`.
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

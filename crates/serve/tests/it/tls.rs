@@ -1,6 +1,5 @@
 //! TLS, and neighbours that are known by their certificates. The certificates beside this file are
 //! for these tests only.
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::fs::Permissions;
 use std::io::{Read, Write};

@@ -1,5 +1,4 @@
 //! Properties of allocations, on random networks.
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;

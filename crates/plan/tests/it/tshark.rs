@@ -1,6 +1,5 @@
 //! Compares the sums of five captures of flow records with what `tshark` decodes from them: NetFlow
 //! v5 and v9, IPFIX, sFlow, and all of these in a file that ends within a packet.
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::collections::BTreeMap;
 use std::fs;

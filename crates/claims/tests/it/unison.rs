@@ -1,5 +1,4 @@
 //! Runs the evaluation on small networks, and checks its page.
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::cell::RefCell;
 

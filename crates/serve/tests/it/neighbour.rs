@@ -1,6 +1,5 @@
 //! The client of content providers, against a running service: two providers that follow hints.
 //! The certificates in `tls` are for tests only.
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::fs::{self, Permissions};
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -1,0 +1,3 @@
+//! Tests with network namespaces, which need root.
+
+mod ingress;

@@ -1,0 +1,5 @@
+//! Tests of the exporter over HTTP.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+#[cfg(feature = "exporter")]
+mod exporter;
