@@ -9,14 +9,13 @@
 //! - `link`: the same of full datagrams at 1.05 times the rate, without QUIC.
 #![allow(clippy::unwrap_used, reason = "a measurement fails by panicking")]
 
-#[path = "../../../dataplane/tests/namespace/mod.rs"]
-mod namespace;
 mod network;
 mod overload;
 mod record;
 
 use std::io::{Write, stdout};
 
+use forebay_test_support::is_root;
 use forebay_units::{Nanos, Rate};
 
 use network::{Path, Setup};
@@ -139,7 +138,7 @@ fn rates(forebay: &str, runs: usize, only: Option<u64>) {
 }
 
 fn main() {
-    if !namespace::has_root() {
+    if !is_root() {
         return eprintln!("network namespaces need root");
     }
     let arguments: Vec<_> = std::env::args().skip(1).collect();

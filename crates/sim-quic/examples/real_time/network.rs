@@ -13,9 +13,9 @@ use forebay_sim_quic::quinn_proto::congestion::CubicConfig;
 use forebay_sim_quic::quinn_proto::{TransportConfig, VarInt};
 use forebay_sim_quic::{Files, Quic, drive};
 use forebay_system::clock;
+use forebay_test_support::namespace::{Namespace, run, within};
 use forebay_units::{Nanos, Rate};
 
-use crate::namespace::{Namespace, run, within};
 use crate::overload::{Sink, Source};
 use crate::record::{Download, Recorded};
 

@@ -7,8 +7,8 @@ use forebay_sim_quic::qlog;
 use forebay_sim_quic::quinn_proto::TransportConfig;
 use forebay_units::Nanos;
 
-use crate::path::Net;
-use crate::{bottleneck, fifo_queue};
+use crate::downloads::path::Net;
+use crate::downloads::{bottleneck, fifo_queue};
 
 /// A file in memory.
 #[derive(Clone, Default)]

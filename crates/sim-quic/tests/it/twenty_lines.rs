@@ -1,5 +1,4 @@
 //! The test of the book's page on the simulator: what a user writes for a QUIC stack.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use forebay_queue::{FqCodel, fq_codel};
 use forebay_sim::{Capacity, LinkConfig, Route, Simulation};

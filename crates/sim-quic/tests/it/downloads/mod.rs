@@ -1,5 +1,4 @@
 //! Tests of QUIC over the simulator: durations, repeatability, ECN, loss, the MTU and qlog.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod path;
 #[cfg(feature = "qlog")]

@@ -1,6 +1,5 @@
 //! The socket with many threads that drive it as quinn's connections do, above a socket that only
 //! records. The threads sleep until they are woken, so the tests end only if no wake-up is lost.
-#![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;

@@ -1,5 +1,4 @@
 //! Endpoints over sockets of this machine.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::thread;
