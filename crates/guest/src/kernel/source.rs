@@ -45,8 +45,8 @@ impl Source {
             }
             Error::Unfit(format!(
                 "building the guest's kernel needs Debian's package {PACKAGE}, and it can be \
-                 neither found nor fetched ({e}): install it (scripts/setup does), or use another \
-                 engine (`--engine sim`, `--engine netns`)"
+                 neither found nor fetched ({e}): install it (scripts/setup uml does), or use \
+                 another engine (`--engine sim`, `--engine netns`)"
             ))
         };
         ask("apt-get", &["download", "-qq", PACKAGE], dir).map_err(missing)?;
