@@ -10,11 +10,11 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use forebay_system::clock;
+use forebay_test_support::namespace::within;
 use forebay_units::Nanos;
 
 use crate::load::{Load, PORTS};
 use crate::sockets::set;
-use forebay_test_support::namespace::within;
 
 /// The arrival of a message of a flow that is read.
 struct Arrival {

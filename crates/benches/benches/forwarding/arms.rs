@@ -2,26 +2,27 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+
+use forebay_test_support::namespace::run;
 
 use crate::forwarder;
 use crate::network::{FLOWS, Load, Network, Way};
-use forebay_test_support::namespace::run;
 
-/// Builds the program `forebay`, as a release.
-pub(crate) fn build_program() {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let built =
-        Command::new(cargo).args(["build", "--locked", "--release", "-p", "forebay"]).status();
-    assert!(built.unwrap().success(), "cargo cannot build forebay");
-}
-
-/// Returns the path of the program `forebay`. This benchmark is in `deps` of a profile's directory,
-/// beside the one of releases.
-fn program() -> PathBuf {
-    let me = std::env::current_exe().unwrap();
-    me.ancestors().nth(3).unwrap().join("release/forebay")
+/// Returns the path of the program `forebay`, which the first call builds as a release.
+fn program() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let build = ["build", "--locked", "--release", "-p", "forebay"];
+        let built = Command::new(cargo).args(build).status().unwrap();
+        assert!(built.success(), "cargo cannot build forebay");
+        // This benchmark is in `deps` of a profile's directory, beside the one of releases.
+        let me = std::env::current_exe().unwrap();
+        me.ancestors().nth(3).unwrap().join("release/forebay")
+    })
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

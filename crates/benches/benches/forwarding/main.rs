@@ -85,7 +85,6 @@ fn main() {
         return;
     }
     let options = options();
-    arms::build_program();
     let mut table = Table::default();
     for round in 1..=options.rounds {
         eprintln!("round {round} of {}", options.rounds);

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 
-use crate::network::{FLOWS, Network, Way};
 use forebay_test_support::namespace::within;
+
+use crate::network::{FLOWS, Network, Way};
 
 /// Bytes sent or received by one system call.
 const CHUNK: usize = 1 << 18;
