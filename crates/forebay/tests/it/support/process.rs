@@ -36,7 +36,7 @@ impl Process {
             Self::spawn(command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log));
         // The link ends with its standard input, so that stays open.
         writeln!(process.0.stdin.as_mut().unwrap(), "{input}").unwrap();
-        process.wait_for_ready();
+        process.wait_for("ready");
         process
     }
 
