@@ -1,5 +1,5 @@
-//! Unpacks and decodes an arbitrary file. What it unpacks to keeps to the bound, and begins with what
-//! the same file unpacks to if it is cut.
+//! Unpacks and decodes an arbitrary file. What it unpacks to keeps to the bound, and begins with
+//! what the same file unpacks to if it is cut.
 #![no_main]
 
 use forebay_input::{Kind, decode, unpack};

@@ -545,8 +545,8 @@ fn is_fragment(headers: &Headers) -> bool {
 /// Parses the headers of an IP packet that has `length` octets on the wire.
 ///
 /// A packet that is larger than the length field of its header, as before segmentation offload,
-/// has the length 0 there. IPv6 may say the length in a header of its own (RFC 2675), and Linux does
-/// no longer.
+/// has the length 0 there. IPv6 may say the length in a header of its own (RFC 2675), and Linux
+/// does no longer.
 fn parse(ip: &[u8], length: usize) -> Option<Headers> {
     let field = match ip.first()? >> 4 {
         4 => 2..4,

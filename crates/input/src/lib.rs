@@ -65,7 +65,7 @@ impl Read for Input {
 /// The octets of a file, unpacked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contents {
-    /// The octets.
+    /// The unpacked octets of the file.
     pub octets: Vec<u8>,
     /// Whether the compressed file ended early. The octets are those before the cut.
     pub is_cut: bool,

@@ -14,11 +14,11 @@ pub(crate) const LOOKED_AT: usize = 512;
 /// A compression that is unpacked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compression {
-    /// RFC 1952.
+    /// The format of gzip (RFC 1952).
     Gzip,
     /// The format of the program bzip2.
     Bzip2,
-    /// RFC 8878.
+    /// The format Zstandard (RFC 8878).
     Zstd,
 }
 

@@ -1,9 +1,9 @@
 //! Runs turns of backpressure to count instructions: `backpressure_turns FLOWS TURNS`.
 //!
 //! A turn is an iteration of the benchmark `queue_backpressure`: a packet leaves a full buffer, a
-//! flow is resumed and enqueues its packet, is refused another one and is paused. Run two numbers of
-//! turns: the difference of the instructions divided by the difference of the turns is the cost of a
-//! turn.
+//! flow is resumed and enqueues its packet, is refused another one and is paused. Run two numbers
+//! of turns: the difference of the instructions divided by the difference of the turns is the cost
+//! of a turn.
 //!
 //! ```sh
 //! cargo build --release -p forebay-queue --example backpressure_turns

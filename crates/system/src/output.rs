@@ -53,8 +53,8 @@ impl Output {
         self.write(&mut state, line.as_bytes());
     }
 
-    /// Writes `text` as [`Self::line`] does, but keeps the ends of its lines. All lines but the first
-    /// begin with spaces, so that none looks like another message.
+    /// Writes `text` as [`Self::line`] does, but keeps the ends of its lines. All lines but the
+    /// first begin with spaces, so that none looks like another message.
     pub fn paragraph(&self, text: &str) {
         let text = format!("{}\n", text::escaped_lines(text).replace('\n', "\n  "));
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,7 +1,7 @@
 //! What tests of several crates share.
 //!
-//! - [`skip`] and [`has_root`] report tests that this machine cannot run, and [`without_root`] drops
-//!   root's rights.
+//! - [`skip`] and [`has_root`] report tests that this machine cannot run, and [`without_root`]
+//!   drops root's rights.
 //! - [`Dir`] is a directory of a test's own, and [`repository`] a git repository in one.
 //! - [`namespace`] and [`tun`] make network namespaces and TUN devices, [`queues`] trees of the
 //!   kernel's queues.

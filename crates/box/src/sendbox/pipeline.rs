@@ -264,9 +264,9 @@ mod measured {
         Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
     }
 
-    /// Prints the packets that one worker moves and that two move in a second, in turns, and the median
-    /// of the ratios. Each worker runs for a time of its core, so that other work of the machine counts
-    /// little.
+    /// Prints the packets that one worker moves and that two move in a second, in turns, and the
+    /// median of the ratios. Each worker runs for a time of its core, so that other work of the
+    /// machine counts little.
     #[test]
     #[ignore = "it measures"]
     fn the_throughput_of_one_worker_and_of_two() {

@@ -205,7 +205,7 @@ fn not_of_flows(kind: Kind) -> String {
 /// What a capture has.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
-    /// UDP datagrams.
+    /// Number of UDP datagrams.
     datagrams: u64,
     /// Those of them with flow records.
     records: u64,

@@ -1,5 +1,5 @@
-//! Tests files as people have them: packed, cut, of other formats, from pipes. The readers' own tests
-//! have the kinds octet by octet.
+//! Tests files as people have them: packed, cut, of other formats, from pipes. The readers' own
+//! tests have the kinds octet by octet.
 
 use std::fs;
 use std::io::Write;

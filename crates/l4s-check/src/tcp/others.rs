@@ -1,4 +1,5 @@
-//! The packets of a capture that are no TCP segments: what they are, so that a report can name them.
+//! The packets of a capture that are no TCP segments: what they are, so that a report can name
+//! them.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -73,8 +73,8 @@ fn play<T: DeserializeOwned>(name: &str, first: Role, second: Role, millis: u64)
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// Calls `play` with a time in milliseconds, and with longer ones until its records are enough: on a
-/// busy machine little happens in a short time.
+/// Calls `play` with a time in milliseconds, and with longer ones until its records are enough: on
+/// a busy machine little happens in a short time.
 fn until_enough<T>(play: impl Fn(u64) -> Vec<T>, is_enough: impl Fn(&[T]) -> bool) -> Vec<T> {
     let mut records = play(200);
     for millis in [1_000, 5_000, 25_000] {

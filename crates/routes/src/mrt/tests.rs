@@ -118,7 +118,7 @@ fn entry(prefix: &[u8], attributes: &[u8]) -> Vec<u8> {
 
 /// The next hop 2001:db8::9.
 const HOP: [u8; 16] = [0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9];
-/// 2001:db8:1::/48.
+/// The network 2001:db8:1::/48.
 const NET: [u8; 7] = [48, 0x20, 1, 0xd, 0xb8, 0, 1];
 
 /// MP_REACH_NLRI as RFC 6396 has it, and whole with the prefix or without.

@@ -114,7 +114,7 @@ pub(super) enum Step {
     Again,
     /// Takes the next step after [`RETRY`].
     Wait,
-    /// Ends.
+    /// Ends the writer.
     End,
 }
 

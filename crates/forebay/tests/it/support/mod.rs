@@ -1,4 +1,5 @@
-//! What tests with namespaces share: networks with boxes, traffic through them, and their observers.
+//! What tests with namespaces share: networks with boxes, traffic through them, and their
+//! observers.
 
 use std::process::Command;
 use std::thread;

@@ -17,7 +17,8 @@ pub(crate) const HOSTS: [&str; 5] =
 /// How exactly shares are checked.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Exactness {
-    /// Of two shares, the one that is to be twice as large is larger: by a second or two of traffic.
+    /// Of two shares, the one that is to be twice as large is larger: by a second or two of
+    /// traffic.
     Order,
     /// Each share is right within 3 %: by ten seconds or more of traffic.
     Percent,

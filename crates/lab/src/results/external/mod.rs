@@ -26,8 +26,8 @@ pub const TOOL: &str = "tool";
 /// The largest file, also after decompression.
 const LARGEST: u64 = 64 << 20;
 
-/// Loads the results in the file at `path`: JSON of one of the tools, or crusader's own format, also
-/// compressed. A file may have several runs, such as a download and an upload.
+/// Loads the results in the file at `path`: JSON of one of the tools, or crusader's own format,
+/// also compressed. A file may have several runs, such as a download and an upload.
 ///
 /// # Errors
 ///

@@ -1,6 +1,6 @@
 //! Tests the reader of Kafka at a real broker, which the environment variable `FOREBAY_KAFKA`
-//! names, as in `FOREBAY_KAFKA=127.0.0.1:9092 cargo test -p forebay-serve --features kafka --test it
-//! kafka`.
+//! names, as in `FOREBAY_KAFKA=127.0.0.1:9092 cargo test -p forebay-serve --features kafka --test
+//! it kafka`.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
