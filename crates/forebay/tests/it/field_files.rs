@@ -50,7 +50,7 @@ fn routes(cases: &Path, dump: &str) -> (String, String) {
 fn dumps_of_the_field() {
     let Some(cases) = cases() else { return };
     for (dump, expected) in [
-        ("r09_table_dump.mrt", "198.18.0.0/15,B\n203.0.113.0/24,B\n"),
+        ("r09_table_dump.mrt", "198.18.0.0/15,C\n203.0.113.0/24,B\n"),
         ("r02_full.mrt", "2001:db8:1::/48,C\n"),
         ("r04_v4_by_v6_full.mrt", "203.0.113.0/24,C\n"),
         ("r06_med.mrt", "203.0.113.0/24,C\n"),
@@ -73,9 +73,12 @@ fn captures_of_the_field() {
     let Some(cases) = cases() else { return };
     let count = |report: &Value, key: &str| report[key].as_u64().unwrap();
     let large = capture(&cases, "s17_bigtcp6.pcap.gz");
-    let sent = &large["connections"][0]["directions"][0]["segments"];
-    let all: u64 = sent.as_object().unwrap().values().map(|n| n.as_u64().unwrap()).sum();
-    assert!(all >= 600, "{large}");
+    let directions = large["connections"][0]["directions"].as_array().unwrap();
+    let segments = |direction: &Value| -> u64 {
+        let by_codepoint = direction["segments"].as_object().unwrap();
+        by_codepoint.values().map(|n| n.as_u64().unwrap()).sum()
+    };
+    assert_eq!(directions.iter().map(segments).max(), Some(600), "{large}");
     assert_eq!(large["others"], Value::Array(Vec::new()));
     let twice = capture(&cases, "s19_ack_twice.pcap.gz");
     let marks: Vec<_> = twice["connections"][0]["directions"]

@@ -1,5 +1,5 @@
-//! Tests locks between processes. This is a program of its own: a child that another test starts
-//! holds all descriptors until it runs its program, and so the lock too.
+//! Tests locks between processes. No test of this program may start a child: a child holds all
+//! descriptors until it runs its program, and so the lock too.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
