@@ -7,7 +7,10 @@ use std::num::NonZeroU64;
 
 use forebay_units::{Bytes, Nanos, Rate};
 use forebay_wire::EpochSize;
-use forebay_wire::feedback::{Arrival, BundleId, Feedback, Key, Others, ReceiveboxChannel, Received, SendboxChannel, SendboxCounts, Session, bundle_of};
+use forebay_wire::feedback::{
+    Arrival, BundleId, Feedback, Key, Others, ReceiveboxChannel, Received, SendboxChannel,
+    SendboxCounts, Session, bundle_of,
+};
 use libfuzzer_sys::fuzz_target;
 
 const BUNDLE: BundleId = BundleId(1);
@@ -61,12 +64,14 @@ impl Network {
         match what % 8 {
             0 => {
                 let epoch = EpochSize::from_log2(how % 25).expect("at most 24");
-                self.to_receivebox.push(self.sendbox.update(epoch, SendboxCounts::default()).to_vec());
+                self.to_receivebox
+                    .push(self.sendbox.update(epoch, SendboxCounts::default()).to_vec());
             }
             1 => self.arrival(how),
             2 => {
                 if let Some(datagram) = pick(&self.to_receivebox, which) {
-                    self.to_sendbox.extend(self.receivebox.receive(datagram, || 0).map(|d| d.to_vec()));
+                    self.to_sendbox
+                        .extend(self.receivebox.receive(datagram, || 0).map(|d| d.to_vec()));
                 }
             }
             3 => {

@@ -14,7 +14,8 @@ use vm_memory::{Bytes, GuestAddress};
 /// Descriptors; few, so that chains meet.
 const SIZE: u16 = 4;
 /// The guest's memory: two regions with a hole between them.
-const REGIONS: [(GuestAddress, usize); 2] = [(GuestAddress(0), 0x1000), (GuestAddress(0x2000), 0x1000)];
+const REGIONS: [(GuestAddress, usize); 2] =
+    [(GuestAddress(0), 0x1000), (GuestAddress(0x2000), 0x1000)];
 
 fuzz_target!(|input: &[u8]| {
     let [flags, rest @ ..] = input else { return };

@@ -1,8 +1,8 @@
 //! Reads stored hints or stored announcements; the first byte chooses which.
 #![no_main]
 
-use forebay_plan::hints::announce::Journal;
 use forebay_plan::hints;
+use forebay_plan::hints::announce::Journal;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
