@@ -105,7 +105,7 @@ fn files_that_cannot_be_used_end_with_2() {
     let dir = Dir::new("l4s-capture-files");
     let file = dir.file("no.pcap", "no capture", 0o644);
     let missing = dir.0.join("missing");
-    for (path, text) in [(&file, "is not a capture"), (&missing, "cannot be read")] {
+    for (path, text) in [(&file, "is text and no capture"), (&missing, "cannot be read")] {
         for option in ["--sender", "--receiver"] {
             let output = forebay(&["l4s", "capture", option, path.to_str().unwrap()]);
             let error = String::from_utf8(output.stderr).unwrap();
