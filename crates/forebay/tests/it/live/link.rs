@@ -191,26 +191,31 @@ fn real_senders_use_both_queues() {
     }
 }
 
-/// `measured::link` has what the check says of delays.
-#[test]
-fn a_check_of_l4s_reports_what_the_path_does_to_marks() {
-    if !has_root() {
-        return;
-    }
-    for version in [0, 1] {
-        let hosts = Hosts::new("l4s");
-        let link = hosts.link("rate = \"20 Mbit/s\"\n");
-        let (_, report) = l4s_check(&hosts, version);
-        let found = l4s_faults(&report);
-        for wrong in ["unreachable", "ect1_rewritten", "ce_erased", "unmarked"] {
-            assert!(!found.contains(&wrong), "{report:#}");
-        }
-        drop(link);
+/// Tests that failed once beside other work of the machine.
+mod measured {
+    use super::*;
 
-        let _link = hosts.link("rate = \"20 Mbit/s\"\npolicy = \"fifo\"\n");
-        let (status, report) = l4s_check(&hosts, version);
-        let found = l4s_faults(&report);
-        assert!(found.contains(&"unmarked"), "{report:#}");
-        assert_eq!(status, Some(1));
+    /// `measured::link` has what the check says of delays.
+    #[test]
+    fn a_check_of_l4s_reports_what_the_path_does_to_marks() {
+        if !has_root() {
+            return;
+        }
+        for version in [0, 1] {
+            let hosts = Hosts::new("l4s");
+            let link = hosts.link("rate = \"20 Mbit/s\"\n");
+            let (_, report) = l4s_check(&hosts, version);
+            let found = l4s_faults(&report);
+            for wrong in ["unreachable", "ect1_rewritten", "ce_erased", "unmarked"] {
+                assert!(!found.contains(&wrong), "{report:#}");
+            }
+            drop(link);
+
+            let _link = hosts.link("rate = \"20 Mbit/s\"\npolicy = \"fifo\"\n");
+            let (status, report) = l4s_check(&hosts, version);
+            let found = l4s_faults(&report);
+            assert!(found.contains(&"unmarked"), "{report:#}");
+            assert_eq!(status, Some(1));
+        }
     }
 }

@@ -127,9 +127,9 @@ impl Sites {
         Process::start_logging(command.env("RUNTIME_DIRECTORY", &self.dir.0), "", &log)
     }
 
-    /// The logs of all sendboxes so far.
+    /// The logs of all sendboxes so far; nothing before the first one starts.
     pub(crate) fn said(&self) -> String {
-        fs::read_to_string(self.dir.0.join("sendbox.log")).unwrap()
+        fs::read_to_string(self.dir.0.join("sendbox.log")).unwrap_or_default()
     }
 
     /// The logs of all boxes and of the link so far.
