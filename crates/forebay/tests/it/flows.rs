@@ -177,11 +177,7 @@ fn each_mistake_is_named_by_file_and_place() {
         ("m", &[0, 7, 0, 1], "m: at octet 0: the message is of version 7".to_owned()),
         ("m", &[0, 0, 0, 5, 0, 0, 0, 1], "m: at octet 0: the message is sFlow v5".to_owned()),
         ("m", &[0x1f, 0x8b, 9, 0, 0, 0, 0, 0, 0, 0, 0], "m: the gzip data are damaged".to_owned()),
-        (
-            "m",
-            &[0x0a, 0x0d, 0x0d, 0x0a],
-            "m: at octet 0: the header of the capture is incomplete".to_owned(),
-        ),
+        ("m", &[0x0a, 0x0d, 0x0d, 0x0a], "m: the header of the capture is incomplete".to_owned()),
         (
             "e.toml",
             b"[[exporter]]\naddress = \"x\"\n",
