@@ -222,7 +222,7 @@ fn each_mistake_is_named_by_file_and_place() {
     );
     assert!(error.contains(&expected), "{error}, not {expected}");
     // Files without usable records.
-    for (octets, expected) in [(&first[..], "the window is empty"), (&[], "no message")] {
+    for (octets, expected) in [(&first[..], "the window is empty"), (&[], "empty")] {
         put(&dir, "m", octets);
         let output = command(&dir, &["m"]).output().unwrap();
         assert!(!output.status.success());
