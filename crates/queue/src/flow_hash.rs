@@ -64,7 +64,7 @@ mod tests {
             pairs.iter().filter(|(a, b)| hash.bucket(*a) == hash.bucket(*b)).count()
         };
         // Hashes that differ in a single bit are the hard case for a multiplicative hash.
-        let mut pairs = [0; 200_000].map(|_| (0, 0));
+        let mut pairs = alloc::vec![(0, 0); 200_000];
         for (i, pair) in pairs.iter_mut().enumerate() {
             let a = (i as u32).wrapping_mul(2_654_435_761);
             *pair = (a, a ^ (1 << (i % 32)));
