@@ -6,12 +6,16 @@ use forebay_claims::age::{Age, Ages};
 use forebay_claims::judge::AFTER;
 use forebay_claims::unison::{self, Setup};
 use forebay_plan::synthetic::{Draw, plane};
+use forebay_plan::topology::Topology;
+
+/// Returns three small networks, the smallest first.
+pub(crate) fn topologies() -> [Topology; 3] {
+    [(6, 1.2), (8, 1.6), (7, 1.9)].map(|(n, links)| plane(n, links, &mut Draw::new(n as u64)))
+}
 
 #[test]
 fn the_study_runs_on_small_networks_and_its_page_shows_every_claim() {
-    let topologies: Vec<_> = [(6, 1.2), (8, 1.6), (7, 1.9)]
-        .map(|(n, links)| plane(n, links, &mut Draw::new(n as u64)))
-        .into();
+    let topologies = topologies();
     let setup = Setup { topologies: &topologies, seeds: 1, congestion: 0.5, routers: None };
     let said = RefCell::new(Vec::new());
     let results =
@@ -68,10 +72,19 @@ fn the_study_runs_on_small_networks_and_its_page_shows_every_claim() {
         );
         assert!(!svg.contains("NaN") && !svg.contains("inf"), "{name}");
     }
-    // The same again is the same, but for times.
-    let again = unison::run(&setup, true, &|_| {}).unwrap();
+}
+
+/// Runs the study twice, and asserts that the same again is the same, but for times.
+pub(crate) fn assert_repeats(topologies: &[Topology], synthetic: bool) {
+    let setup = Setup { topologies, seeds: 1, congestion: 0.5, routers: None };
+    let [one, other] = [(); 2].map(|()| unison::run(&setup, synthetic, &|_| {}).unwrap());
     assert_eq!(
-        (&again.gains, &again.fair, &again.literal, &again.dynamic),
-        (&results.gains, &results.fair, &results.literal, &results.dynamic)
+        (&one.gains, &one.fair, &one.literal, &one.dynamic),
+        (&other.gains, &other.fair, &other.literal, &other.dynamic)
     );
+}
+
+#[test]
+fn the_study_of_the_smallest_network_repeats() {
+    assert_repeats(&topologies()[..1], false);
 }

@@ -1,0 +1,5 @@
+//! Tests with all seeds and topologies, which take long.
+
+mod robustness;
+#[cfg(feature = "unison")]
+mod unison;
