@@ -5,10 +5,12 @@
 
 use std::ffi::OsStr;
 use std::fmt::Display;
+use std::fs;
 use std::io;
 use std::net::Shutdown;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -73,7 +75,7 @@ fn run(args: &UpgradeArgs) -> Result<Taken, Failure> {
     };
     let interface = offer.interfaces.first().map(String::as_str).unwrap_or_default();
     // The new process may start before the state is here, and waits for it then.
-    let (listener, _lock) = listen(interface)?;
+    let place = Place::take(interface)?;
     note(&format!("process {process}: a {} of release {}", offer.role, offer.release));
     let shown = command.get_program().to_string_lossy().into_owned();
     let mut child = command
@@ -90,7 +92,7 @@ fn run(args: &UpgradeArgs) -> Result<Taken, Failure> {
         .into());
     }
     drop(old);
-    let new = accept(&listener, until, &shown, &mut child)?;
+    let new = accept(&place.listener, until, &shown, &mut child)?;
     let taken = hand(&new, &state, descriptors)
         .map_err(|e| format!("the new process did not take over: see its log ({e})"))?;
     let status = child.wait()?;
@@ -125,7 +127,7 @@ fn find(wanted: Option<u32>) -> Result<BoxSocket, Failure> {
 
 /// Returns the command that restarts the systemd service of `process`.
 fn systemctl(process: u32) -> Result<Command, Failure> {
-    let groups = std::fs::read_to_string(format!("/proc/{process}/cgroup"))
+    let groups = fs::read_to_string(format!("/proc/{process}/cgroup"))
         .map_err(|e| format!("process {process}: {e}"))?;
     let Some(unit) = service(&groups) else {
         return Err(format!(
@@ -158,15 +160,35 @@ fn offer(stream: &UnixStream) -> Result<Offer, Failure> {
     Ok(forebay_status::parse(&line)?)
 }
 
-/// Listens where the new process asks; nobody else does while the lock is held.
-fn listen(interface: &str) -> Result<(UnixListener, NameLock), Failure> {
-    let lock = NameLock::hold(&format!("upgrade-{interface}")).map_err(|e| match e.kind() {
-        io::ErrorKind::AddrInUse => format!("another upgrade of {interface} is under way"),
-        _ => format!("cannot lock the upgrade of {interface}: {e}"),
-    })?;
-    let listen = || Directory::open()?.listen(HANDOVER_SOCKET, interface);
-    let listener = listen().map_err(|e| format!("cannot wait for the new process: {e}"))?;
-    Ok((listener, lock))
+/// The socket where the new process asks. Nobody else listens there while this value lives.
+struct Place {
+    listener: UnixListener,
+    path: PathBuf,
+    _lock: NameLock,
+}
+
+impl Place {
+    fn take(interface: &str) -> Result<Self, Failure> {
+        let lock = NameLock::hold(&format!("upgrade-{interface}")).map_err(|e| match e.kind() {
+            io::ErrorKind::AddrInUse => format!("another upgrade of {interface} is under way"),
+            _ => format!("cannot lock the upgrade of {interface}: {e}"),
+        })?;
+        let listen = || -> io::Result<_> {
+            let directory = Directory::open()?;
+            let listener = directory.listen(HANDOVER_SOCKET, interface)?;
+            Ok((listener, directory.socket(HANDOVER_SOCKET, interface)))
+        };
+        let (listener, path) =
+            listen().map_err(|e| format!("cannot wait for the new process: {e}"))?;
+        Ok(Self { listener, path, _lock: lock })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // The next box removes what is left.
+        let _ = fs::remove_file(&self.path);
+    }
 }
 
 /// Fails if the command failed or the time is over.
