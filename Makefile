@@ -11,8 +11,8 @@ AS_ROOT = CARGO_TARGET_$(HOST)_RUNNER='$(if $(SUDO),sudo -E -H )$(CURDIR)/script
 BINARY := target/release/forebay
 DEMO_FLAGS ?=
 
-.PHONY: demo demo-plan build deb reproducible setup test test-all test-core test-boxes test-lab \
-	test-plan test-faults test-kernel test-bgp test-python lint flaky instructions fuzz fuzz-quick \
+.PHONY: demo demo-plan build deb reproducible setup test test-all test-core test-base test-boxes \
+	test-lab test-planner test-tools test-apps test-faults test-kernel test-bgp test-python lint flaky instructions fuzz fuzz-quick \
 	bench bench-dataplane deny clean help
 
 help:
@@ -23,10 +23,7 @@ help:
 	@echo 'make demo-plan        build, and show hints at work between BGP daemons (needs root; installs GoBGP and BIRD)'
 	@echo 'make test             run everything that must pass before a change lands (needs root)'
 	@echo 'make test-all         run that, and everything that measures or takes long (needs root; builds kernels)'
-	@echo 'make test-core        run the tests of units, queue, control and wire'
-	@echo 'make test-boxes       run the tests of what runs in a path (some need root)'
-	@echo 'make test-lab         run the tests of the simulator and the laboratory (some need root)'
-	@echo 'make test-plan        run the tests of the planner and its service (some need root)'
+	@echo 'make test-core        run the tests of a folder: core, base, boxes, lab, planner, tools or apps'
 	@echo 'make lint             check format, lints, comments and Markdown'
 	@echo 'make flaky            run the live tests RUNS times (default 10) beside busy processes (needs root)'
 	@echo 'make test-faults      run the tests of faults and print a table of them (needs root)'
@@ -81,7 +78,7 @@ test-all:
 	@scripts/setup all
 	@scripts/test all
 
-test-core test-boxes test-lab test-plan:
+test-core test-base test-boxes test-lab test-planner test-tools test-apps:
 	@scripts/setup test
 	@scripts/test $(@:test-%=%)
 

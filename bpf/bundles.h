@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // The counters of each bundle and the samples of its boundary packets: the same at both boxes, and
-// read by crates/dataplane/src/bundles.rs.
+// read by boxes/dataplane/src/bundles.rs.
 //
 // All CPUs share the counters and add to them atomically, so that a boundary packet gets its
 // bundle's count without a sum over CPUs. Transmission through HTB uses one CPU at a time anyway.

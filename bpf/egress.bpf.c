@@ -8,7 +8,7 @@
 #include "heartbeat.h"
 #include "note.h"
 
-// The same values as in crates/dataplane/src/kernel/mod.rs.
+// The same values as in boxes/dataplane/src/kernel/mod.rs.
 #define MAX_BUNDLES 16384
 
 struct ns_common {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // The fingerprint by which the sendbox and the receivebox recognise a packet. It is identical to
-// crates/wire/src/fingerprint.rs, whose documentation says what is hashed and why.
+// core/wire/src/fingerprint.rs, whose documentation says what is hashed and why.
 #ifndef FB_FINGERPRINT_H
 #define FB_FINGERPRINT_H
 
@@ -15,7 +15,7 @@
 #define FB_ROW_UDP 3
 #define FB_ROW_OTHER 4
 
-// SipHash-1-3 over whole words of 8 bytes, as in crates/wire/src/siphash.rs.
+// SipHash-1-3 over whole words of 8 bytes, as in core/wire/src/siphash.rs.
 struct fb_sip {
 	__u64 v0, v1, v2, v3, words;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // Ethernet, VLAN tags, PPPoE, MPLS, IPv4, IPv6 and its extension headers: where a packet's
-// transport header is, and the fields that classify it. The same as crates/wire/src/headers, field
+// transport header is, and the fields that classify it. The same as core/wire/src/headers, field
 // for field; a test there compares the two.
 //
 // In BPF include <linux/bpf.h> (or vmlinux.h) and <bpf/bpf_helpers.h> first; elsewhere only
@@ -32,7 +32,7 @@ typedef uint64_t __u64;
 #define FB_TCP 6
 #define FB_UDP 17
 
-// How the frames of a device begin: the same values as in crates/dataplane/src/framing.rs.
+// How the frames of a device begin: the same values as in boxes/dataplane/src/framing.rs.
 #define FB_ETHERNET 0
 #define FB_BARE_IP 1
 

@@ -4,7 +4,7 @@
 #ifndef FB_HEARTBEAT_H
 #define FB_HEARTBEAT_H
 
-// The same value as in crates/dataplane/src/heartbeat.rs.
+// The same value as in boxes/dataplane/src/heartbeat.rs.
 #define FB_SILENCE 500000000LL
 
 // CLOCK_MONOTONIC in nanoseconds; 0 before the process is ready.

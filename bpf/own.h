@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // Frames for the box itself, which go to this machine's network stack: the same rule as
-// `Netdev::is_local` in crates/dataplane/src/netdev.rs.
+// `Netdev::is_local` in boxes/dataplane/src/netdev.rs.
 #ifndef FB_OWN_H
 #define FB_OWN_H
 

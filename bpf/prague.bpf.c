@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // TCP Prague (draft-briscoe-iccrg-prague-congestion-control) as a congestion control module: the
-// sender of crates/sim/src/prague.rs in integers. The stack negotiates accurate ECN (RFC 9768),
+// sender of lab/sim/src/prague.rs in integers. The stack negotiates accurate ECN (RFC 9768),
 // sends ECT(1), and counts the marks that the receiver reports.
 //
 // Item numbers refer to RFC 9331 section 4.3. CO-RE finds the fields by the kernel's own type

@@ -15,9 +15,9 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection};
 
-const SERVER: &[u8] = include_bytes!("../../../crates/serve/tests/tls/server.pem");
-const KEY: &[u8] = include_bytes!("../../../crates/serve/tests/tls/server.key");
-const AUTHORITY: &[u8] = include_bytes!("../../../crates/serve/tests/tls/authority.pem");
+const SERVER: &[u8] = include_bytes!("../../../planner/serve/tests/tls/server.pem");
+const KEY: &[u8] = include_bytes!("../../../planner/serve/tests/tls/server.key");
+const AUTHORITY: &[u8] = include_bytes!("../../../planner/serve/tests/tls/authority.pem");
 /// The request of the client.
 const REQUEST: &[u8] = b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n";
 /// Exchanges of messages; a handshake needs three.
