@@ -12,7 +12,7 @@ BINARY := target/release/forebay
 DEMO_FLAGS ?=
 
 .PHONY: demo demo-plan build deb reproducible setup test test-all test-core test-base test-boxes \
-	test-lab test-planner test-tools test-apps test-faults test-kernel test-bgp test-python lint flaky instructions fuzz fuzz-quick \
+	test-lab test-planner test-tools test-apps test-faults test-kernel test-kernels test-bgp test-python lint flaky instructions fuzz fuzz-quick \
 	bench bench-dataplane deny clean help
 
 help:
@@ -29,6 +29,7 @@ help:
 	@echo 'make test-faults      run the tests of faults and print a table of them (needs root)'
 	@echo 'make test-python      build the Python package and run its tests and notebooks'
 	@echo 'make test-kernel      test kernel/zd; builds two kernels first'
+	@echo 'make test-kernels     load the BPF programs in kernels of Debian, in virtual machines'
 	@echo 'make test-bgp         run the demo-plan scenario with faults, and metrics (needs root; installs daemons)'
 	@echo 'make instructions     compare the instructions of hot operations with the stored values'
 	@echo 'make bench            run the benchmarks'
@@ -108,6 +109,11 @@ test-python:
 test-kernel:
 	@scripts/setup test uml
 	FOREBAY_TEST_KERNEL=1 scripts/run-tests measured -- -p forebay-guest
+
+# Gets Debian's kernels, and boots each of them in QEMU. It needs no root.
+test-kernels:
+	@scripts/setup test kernels
+	scripts/test-kernels $(SUITES)
 
 # Not part of `test`, since it takes minutes and installs BGP daemons.
 test-bgp: setup

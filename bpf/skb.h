@@ -206,6 +206,30 @@ static __always_inline int fb_look_is_known(const struct look *look)
 	return !look->is_tunnel || (look->headers.version == 4 && id & 0xffff);
 }
 
+// Examines segment `i` of the packet, or the packet itself if it has none, and reports it if it is a
+// boundary packet. Not inlined, like those above: the verifier follows the loop over all segments
+// with its calls alone.
+__attribute__((noinline)) int fb_look_report(struct look *look, __u32 i)
+{
+	struct sample *s;
+
+	if (!look)
+		return 0;
+	s = &look->sample;
+	s->bytes += look->segment_size ? fb_look_segment(look, i) : look->total;
+	s->packets++;
+	if (look->segment_size && !fb_look_is_known(look))
+		return 0;
+	if (!fb_look_fingerprint(look) || !is_boundary(s->fingerprint, s->epoch))
+		return 0;
+	// All segments have the same time: a super-packet is handed over as a whole.
+	if (!s->time)
+		s->time = bpf_ktime_get_ns();
+	report(s);
+	s->pause = 0; // of the following segments
+	return 0;
+}
+
 // Counts the packet, in a frame of `len` bytes, for `bundle`, and reports the boundary packets in
 // it.
 static __always_inline void fb_look_count(struct look *look, __u32 len, __u32 bundle)
@@ -232,17 +256,7 @@ static __always_inline void fb_look_count(struct look *look, __u32 len, __u32 bu
 	for (__u32 i = 0; i < FB_MAX_SEGMENTS; i++) {
 		if (i >= look->walk)
 			break;
-		s->bytes += look->segment_size ? fb_look_segment(look, i) : look->total;
-		s->packets++;
-		if (look->segment_size && !fb_look_is_known(look))
-			continue;
-		if (!fb_look_fingerprint(look) || !is_boundary(s->fingerprint, s->epoch))
-			continue;
-		// All segments have the same time: a super-packet is handed over as a whole.
-		if (!s->time)
-			s->time = bpf_ktime_get_ns();
-		report(s);
-		s->pause = 0; // of the following segments
+		fb_look_report(look, i);
 	}
 }
 

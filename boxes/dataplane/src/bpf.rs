@@ -19,6 +19,7 @@ use libbpf_rs::{
 use crate::error::Error;
 use crate::framing::Framing;
 use crate::netdev::Netdev;
+use crate::verifier_log;
 
 /// A compiled ELF object of BPF programs, with the name of its main program.
 pub(crate) struct Source {
@@ -66,7 +67,12 @@ impl Source {
         let wrap = |e| Error::bpf(format!("loading the BPF program {}", self.name), e);
         let mut open = ObjectBuilder::default().open_memory(self.elf).map_err(wrap)?;
         prepare(&mut open).map_err(wrap)?;
-        open.load().map_err(wrap)
+        verifier_log::clear();
+        // The verifier's refusal may have the number of a missing right (EACCES), but it has a log.
+        open.load().map_err(|e| match verifier_log::reason() {
+            Some(reason) => Error::Verifier { program: self.name, reason },
+            None => wrap(e),
+        })
     }
 }
 
@@ -313,6 +319,7 @@ pub(crate) fn quiet() {
     ONCE.call_once(|| {
         libbpf_rs::set_print(Some((PrintLevel::Debug, |level, text| {
             let text = text.trim_end();
+            verifier_log::note(text);
             match level {
                 PrintLevel::Warn => tracing::debug!(target: "libbpf", "{text}"),
                 _ => tracing::trace!(target: "libbpf", "{text}"),

@@ -92,12 +92,20 @@ pub enum Error {
         /// The kernel's error.
         source: io::Error,
     },
-    /// A BPF program was refused by libbpf or by the kernel's verifier.
+    /// The kernel's verifier refused a BPF program.
+    #[error("the kernel's verifier refuses the BPF program {program}: {reason}")]
+    Verifier {
+        /// The name of the program's object.
+        program: &'static str,
+        /// The last lines of the verifier's log, in one line.
+        reason: String,
+    },
+    /// A BPF program or map was refused by libbpf or by the kernel.
     #[error("{what}: {source}")]
     Bpf {
         /// The operation that failed.
         what: String,
-        /// The error of libbpf or the verifier.
+        /// The error of libbpf.
         source: libbpf_rs::Error,
     },
 }

@@ -30,6 +30,7 @@ mod promiscuous;
 mod sampler;
 pub mod senders;
 pub mod udp;
+mod verifier_log;
 mod xdp;
 
 pub use bpf::{XdpDriver, XdpSupport, parts as bpf_parts};

@@ -143,7 +143,9 @@ fn open_one(
 /// method does not allow that.
 fn fall_back(netdev: &Netdev, method: Method, error: Error) -> Result<(), Error> {
     match error {
-        e @ (Error::System { .. } | Error::Bpf { .. }) if method == Method::Auto => {
+        e @ (Error::System { .. } | Error::Bpf { .. } | Error::Verifier { .. })
+            if method == Method::Auto =>
+        {
             tracing::warn!("{}: no AF_XDP ({e}); using AF_PACKET", netdev.name);
             Ok(())
         }

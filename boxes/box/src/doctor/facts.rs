@@ -50,6 +50,11 @@ pub(super) struct Bpf {
     pub(super) observer: Answer<()>,
     /// Whether the receivebox's program can be attached to tc's ingress.
     pub(super) ingress: Answer<()>,
+    /// Whether the programs of a sendbox over the kernel's queues can be loaded for devices without
+    /// an Ethernet header.
+    pub(super) tunnel_observer: Answer<()>,
+    /// Whether the receivebox's program at tc's ingress can be loaded for such devices.
+    pub(super) tunnel_ingress: Answer<()>,
     /// Whether the programs can be attached that pass frames on when a box over AF_PACKET has died.
     pub(super) bypass: Answer<()>,
     /// How a port over AF_XDP moves frames, if it can be opened.

@@ -5,8 +5,10 @@ use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
-use forebay_dataplane::kernel::EgressObserver;
-use forebay_dataplane::{Hook, Method, Netdev, Pool, Sampler, bpf_parts, open_ports, try_bypass};
+use forebay_dataplane::kernel::{EgressObserver, LoadedEgress};
+use forebay_dataplane::{
+    Framing, Hook, Method, Netdev, Pool, Sampler, bpf_parts, open_ports, try_bypass,
+};
 use forebay_system::clock;
 use forebay_system::wait::{Waiter, precise_timers};
 use forebay_tc::{Device, Features, Found, Route};
@@ -56,6 +58,8 @@ fn bpf() -> Bpf {
         jit: text("/proc/sys/net/core/bpf_jit_enable").map(|t| t != "0"),
         observer: trial(|lo| EgressObserver::attach(lo).map(|_| String::new())).map(drop),
         ingress: trial(|lo| Sampler::attach_at(lo, &[], Hook::Tc).map(|_| String::new())).map(drop),
+        tunnel_observer: LoadedEgress::check_loading(Framing::BareIp).map_err(|e| e.to_string()),
+        tunnel_ingress: Sampler::check_loading(Framing::BareIp).map_err(|e| e.to_string()),
         bypass: trial(|lo| try_bypass(lo).map(|()| String::new())).map(drop),
         af_xdp: trial(|lo| {
             let mut pool = Pool::new(256, 1_500)?;

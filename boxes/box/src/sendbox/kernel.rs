@@ -6,14 +6,15 @@
 //! after half a second, and new packets flow without a limit. The next process adopts the tree with
 //! the packets that wait in it.
 
+mod missed;
 mod reload;
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
 
 use forebay_control::FlowPosition;
-use forebay_dataplane::Error as PortError;
 use forebay_dataplane::kernel::{ClassRule, EgressObserver, LoadedEgress};
+use forebay_dataplane::{Counts, Error as PortError};
 use forebay_records::HopCounters;
 use forebay_system::wait::Waiter;
 use forebay_system::{clock, notify};
@@ -24,6 +25,7 @@ use forebay_tc::{
 use forebay_units::Nanos;
 use forebay_wire::FingerprintKey;
 
+use self::missed::Missed;
 use super::bundle::QueueTotals;
 use super::bundles::Bundles;
 use super::logs::Logs;
@@ -93,6 +95,8 @@ struct Sendbox {
     commands: Commands,
     /// The counters of each bundle at the last tick.
     counts: Vec<Statistics>,
+    /// What the observer missed of each bundle.
+    missed: Vec<Missed>,
     /// The bundles of which packets waited or left since the last tick.
     busy: Vec<usize>,
     /// The time when the counters of all bundles are read again.
@@ -188,6 +192,7 @@ impl Sendbox {
             commands: Commands::open(role, vec![outside.name]),
             receivebox,
             counts: vec![Statistics::default(); count],
+            missed: vec![Missed::default(); count],
             busy: Vec::new(),
             due_count: Nanos::ZERO,
             sampled: HashMap::new(),
@@ -243,11 +248,12 @@ impl Sendbox {
 
     /// Handles the boundary packets that have left the queues.
     fn take_samples(&mut self) -> Result<(), Error> {
-        let bundles = &mut self.bundles;
+        let (bundles, missed) = (&mut self.bundles, &self.missed);
         self.observer.poll(|s| {
             if let Some(bundle) = bundles.get_mut(s.bundle) {
                 let flow = s.flow.map(|f| FlowPosition::new(f.hash, f.pause_us));
-                bundle.on_boundary(s.time, s.fingerprint, s.counts.bytes, s.counts.packets, flow);
+                let Counts { bytes, packets } = with_missed(s.counts, missed, s.bundle);
+                bundle.on_boundary(s.time, s.fingerprint, bytes, packets, flow);
             }
         })?;
         Ok(())
@@ -260,16 +266,17 @@ impl Sendbox {
         self.busy.clear();
         for number in 0..self.bundles.all().end() {
             let Some(bundle) = self.bundles.get_mut(number) else { continue };
-            let left = self.observer.counts(number)?;
+            let left = with_missed(self.observer.counts(number)?, &self.missed, number);
             let waits = self.counts.get(number).is_some_and(|counts| counts.queued > 0);
             if bundle.on_total(left.bytes, left.packets) || waits {
                 self.busy.push(number);
             }
         }
-        if self.damage.is_none()
-            && let Err(e) = self.count(now)
-        {
-            self.damaged(now, &e.to_string());
+        if self.damage.is_none() {
+            match self.count(now) {
+                Ok(()) => self.note_missed()?,
+                Err(e) => self.damaged(now, &e.to_string()),
+            }
         }
         for number in 0..self.bundles.all().end() {
             let backlog = self.counts.get(number).map(|counts| counts.backlog).unwrap_or_default();
@@ -325,9 +332,25 @@ impl Sendbox {
     fn count(&mut self, now: Nanos) -> Result<(), TreeError> {
         if now >= self.due_count {
             self.due_count = now + COUNT;
-            return self.tree.statistics(&mut self.counts);
+            self.busy.clear();
+            self.busy.extend(0..self.bundles.all().end());
+            self.tree.statistics(&mut self.counts)
+        } else {
+            self.tree.statistics_of(&self.busy, &mut self.counts)
         }
-        self.tree.statistics_of(&self.busy, &mut self.counts)
+    }
+
+    /// Notes what the observer missed of the bundles whose counters were just read.
+    fn note_missed(&mut self) -> Result<(), Error> {
+        for &number in &self.busy {
+            if self.missed.len() <= number {
+                self.missed.resize_with(number + 1, Missed::default);
+            }
+            if let Some(class) = self.counts.get(number) {
+                self.missed[number].note(class, self.observer.counts(number)?);
+            }
+        }
+        Ok(())
     }
 
     /// Asks for the names of silent boxes.
@@ -408,6 +431,13 @@ impl Sendbox {
         if lost > 0 {
             tracing::warn!("{lost} reports of boundary packets were lost: the ring was full");
         }
+        let missed: u64 = self.missed.iter().map(|missed| missed.total().packets).sum();
+        if missed > 0 {
+            tracing::info!(
+                "the kernel did not run the program below the queues for {missed} packets, which \
+                 the counters of the queues have"
+            );
+        }
         if let Some(receivebox) = &self.receivebox {
             receivebox.log_summaries()?;
         }
@@ -421,6 +451,12 @@ impl Sendbox {
         }
         logged
     }
+}
+
+/// Adds what was missed of a bundle to what was seen.
+fn with_missed(seen: Counts, missed: &[Missed], number: usize) -> Counts {
+    let missed = missed.get(number).map(Missed::total).unwrap_or_default();
+    Counts { bytes: seen.bytes + missed.bytes, packets: seen.packets + missed.packets }
 }
 
 /// Returns the rules of a bundle's classes without the last, which takes the rest.

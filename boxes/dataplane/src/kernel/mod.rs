@@ -89,13 +89,28 @@ impl LoadedEgress {
     /// As [`EgressObserver::attach`].
     pub fn load(netdev: &Netdev) -> Result<Self, Error> {
         let framing = netdev.framing()?;
+        Self::check_types()?;
+        Self::load_for((netdev.index, namespace()?), framing)
+    }
+
+    /// Checks that the kernel accepts the programs for devices of this framing.
+    ///
+    /// # Errors
+    /// As [`EgressObserver::attach`].
+    pub fn check_loading(framing: Framing) -> Result<(), Error> {
+        Self::check_types()?;
+        Self::load_for((0, 0), framing).map(drop)
+    }
+
+    /// Checks that the kernel describes its types.
+    fn check_types() -> Result<(), Error> {
         if !Path::new(BTF).exists() {
             return Err(Error::Kernel(
                 "a kernel of at least Linux 5.8 that describes its types (CONFIG_DEBUG_INFO_BTF; \
                  there is no /sys/kernel/btf/vmlinux); use `dataplane = \"user\"`",
             ));
         }
-        Self::load_for((netdev.index, namespace()?), framing)
+        Ok(())
     }
 
     /// Loads the programs for a device of this index in a namespace of this inode.

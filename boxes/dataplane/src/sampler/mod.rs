@@ -96,6 +96,14 @@ impl Sampler {
         Ok(Self { attached: Some(attached), ..sampler })
     }
 
+    /// Checks that the kernel accepts the program at tc's ingress for devices of this framing.
+    ///
+    /// # Errors
+    /// If it does not, or a right is missing.
+    pub fn check_loading(framing: Framing) -> Result<(), Error> {
+        Self::load(&[], Hook::Tc, framing).map(drop)
+    }
+
     /// Loads the program without attaching it.
     fn load(rules: &[BundleRule], hook: Hook, framing: Framing) -> Result<Self, Error> {
         let room = bundles::room(rules.len(), MAX_BUNDLES);

@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use forebay_dataplane::kernel::EgressObserver;
 use forebay_dataplane::{BundleRule, Hook, Netdev, Sample, Sampler};
 use forebay_system::clock;
-use forebay_test_support::namespace::{self, run};
+use forebay_test_support::namespace::{self, Namespace, run};
 use forebay_units::Nanos;
 
 use crate::seen::{Comparison, Seen};
@@ -184,9 +184,14 @@ impl Drop for Pinned {
 
 /// Puts the classifier on the queues of the sending site, as if its process reported all the time.
 pub(crate) fn filter(sites: &Sites, observer: &EgressObserver) {
+    filter_on(&sites.from, "eth0", observer);
+}
+
+/// Puts the classifier on the queues of a device, as [`filter`].
+pub(crate) fn filter_on(namespace: &Namespace, device: &str, observer: &EgressObserver) {
     observer.report_alive(clock::now() + Nanos::from_secs(3_600)).unwrap();
     let pinned = Pinned::new(&observer.classifier().unwrap());
     let program = format!("object-pinned {} classid fb0:", pinned.path());
-    let filter = "filter add dev eth0 parent fb0: protocol all bpf da";
-    run(&format!("tc -n {} {filter} {program}", sites.from.0));
+    let filter = format!("filter add dev {device} parent fb0: protocol all bpf da");
+    run(&format!("tc -n {} {filter} {program}", namespace.0));
 }

@@ -42,7 +42,7 @@ pub(crate) fn rule() -> BundleRule {
 }
 
 /// A TCP connection in each IP version, and datagrams of many lengths.
-fn traffic(from: &Namespace, to: &Namespace) {
+pub(crate) fn traffic(from: &Namespace, to: &Namespace) {
     for host in ["10.9.2.2", "fd09:2::2"] {
         let listener = within(&to.0, move || TcpListener::bind((host, 0)).unwrap());
         let address = listener.local_addr().unwrap();

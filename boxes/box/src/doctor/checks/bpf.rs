@@ -1,6 +1,6 @@
 //! Checks of BPF, which the programs of boxes need.
 
-use forebay_dataplane::Method;
+use forebay_dataplane::{Framing, Method};
 
 use crate::doctor::facts::Facts;
 use crate::doctor::report::{Check, Role};
@@ -41,6 +41,8 @@ pub(super) fn checks(facts: &Facts) -> Vec<Check> {
         jit,
         tried("egress observer", &bpf.observer, "attached", &[Role::SendboxKernel]),
         tried("tc's ingress", &bpf.ingress, "attached", &[]),
+        tunnel(facts, "observer in tunnels", &bpf.tunnel_observer, Role::SendboxKernel),
+        tunnel(facts, "ingress of tunnels", &bpf.tunnel_ingress, Role::Receivebox),
         af_xdp(facts),
         af_packet(facts),
     ]
@@ -55,6 +57,19 @@ fn tried(what: &str, trial: &Result<(), String>, good: &str, stops: &[Role]) -> 
             Check::new(AREA, what, why).stops(stops, "see the line above; or dataplane = \"user\"")
         }
     }
+}
+
+/// Judges the programs for devices without an Ethernet header. Only a configuration that names such
+/// a device needs them.
+fn tunnel(facts: &Facts, what: &str, trial: &Result<(), String>, needs: Role) -> Check {
+    let Err(why) = trial else { return Check::new(AREA, what, "loaded") };
+    let check = Check::new(AREA, what, why);
+    let has_tunnel = facts.interfaces.iter().any(|i| i.framing == Ok(Framing::BareIp));
+    if has_tunnel && facts.plan.as_ref().is_some_and(|plan| plan.role == needs) {
+        return check
+            .stops(&[needs], "this kernel has no box on a device without Ethernet headers");
+    }
+    check.note("this kernel has no box on WireGuard, TUN, GRE or another device without Ethernet")
 }
 
 fn af_xdp(facts: &Facts) -> Check {

@@ -22,6 +22,8 @@ fn machine() -> Facts {
             jit: Some(true),
             observer: Ok(()),
             ingress: Ok(()),
+            tunnel_observer: Ok(()),
+            tunnel_ingress: Ok(()),
             bypass: Ok(()),
             af_xdp: Ok("AF_XDP (generic)".to_owned()),
         },
@@ -256,6 +258,30 @@ fn an_interface_is_judged_by_what_is_wanted_of_it() {
     let offloads = complaints(&facts);
     assert_eq!(offloads[0], (Note, "wan0 offloads".to_owned()));
     assert_eq!(offloads[1], (Note, "lan0 offloads".to_owned()));
+}
+
+/// A kernel's verifier may refuse a program for devices without Ethernet headers alone.
+#[test]
+fn programs_that_only_tunnels_need_stop_boxes_on_tunnels() {
+    use Role::{Receivebox, SendboxKernel, SendboxUser};
+    let refuse = |mut facts: Facts, tunnel: bool| {
+        facts.bpf.tunnel_observer = Err("the verifier refuses it".to_owned());
+        facts.bpf.tunnel_ingress = Err("the verifier refuses it".to_owned());
+        if tunnel {
+            facts.interfaces[0].framing = Ok(Framing::BareIp);
+        }
+        complaints(&facts).into_iter().filter(|(_, what)| what.contains("tunnels")).collect()
+    };
+    let verdicts = |role, tunnel| -> Vec<(Verdict, String)> { refuse(planned(role), tunnel) };
+    let expected = |observer, ingress| {
+        [(observer, "observer in tunnels"), (ingress, "ingress of tunnels")]
+            .map(|(verdict, what)| (verdict, what.to_owned()))
+    };
+    use Verdict::{Note, Problem};
+    assert_eq!(verdicts(SendboxKernel, true), expected(Problem, Note));
+    assert_eq!(verdicts(Receivebox, true), expected(Note, Problem));
+    assert_eq!(verdicts(SendboxUser, true), expected(Note, Note));
+    assert_eq!(verdicts(SendboxKernel, false), expected(Note, Note));
 }
 
 #[test]

@@ -7,6 +7,7 @@ use forebay_tc::{Features, Programs};
 use forebay_units::{Nanos, Rate};
 use ipnet::IpNet;
 
+use super::missed::Missed;
 use super::{Sendbox, rules};
 use crate::Error;
 use crate::config::BundleConfig;
@@ -106,6 +107,10 @@ impl Sendbox {
                     self.observer.begin(*number, config.key.fingerprint_key())?;
                     self.observer.set_classes(*number, &rules(&config.policy))?;
                     self.sampled.remove(number);
+                    // Another bundle may have had the number.
+                    if let Some(missed) = self.missed.get_mut(*number) {
+                        *missed = Missed::default();
+                    }
                 }
                 Step::Change { number, config, parts } if parts.policy => {
                     self.observer.set_classes(*number, &rules(&config.policy))?;
