@@ -1,5 +1,5 @@
-//! Integration tests of the program `forebay-lab`. Those with boxes need the program `forebay` beside
-//! it, which a build of the workspace makes.
+//! Integration tests of the program `forebay-lab`. Those with boxes need the program `forebay`
+//! beside it, which a build of the workspace makes.
 //!
 //! - The modules directly below need no root.
 //! - [`live`] needs root, and each test runs in a process of its own. No verdict depends on how

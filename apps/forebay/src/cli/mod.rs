@@ -133,7 +133,7 @@ pub(crate) enum Command {
 /// Arguments of a command that another program runs.
 #[derive(Debug, Args)]
 pub(crate) struct OtherArgs {
-    /// The arguments, which only the other program reads.
+    /// Arguments for the other program, whose `--help` shows them.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
     pub(crate) arguments: Vec<OsString>,
 }

@@ -1,5 +1,5 @@
-//! Integration tests of the program `forebay`. Some need the program `forebay-lab` beside it, which a
-//! build of the workspace makes.
+//! Integration tests of the program `forebay`. Some need the program `forebay-lab` beside it, which
+//! a build of the workspace makes.
 //!
 //! - The modules directly below need no root.
 //! - [`live`] needs root, and each test runs in a process of its own. No verdict depends on how
