@@ -17,9 +17,9 @@ DEMO_FLAGS ?=
 
 help:
 	@echo 'make demo             build the demonstration and show a queue move on this machine (needs root)'
-	@echo 'make build            build everything: target/release/forebay'
-	@echo 'make deb              build a Debian package: target/forebay_VERSION_ARCHITECTURE.deb'
-	@echo 'make reproducible     build the package twice, in two directories, and compare the files'
+	@echo 'make build            build everything: forebay, forebay-lab and forebay-plan in target/release'
+	@echo 'make deb              build the Debian packages: target/forebay*_VERSION_ARCHITECTURE.deb'
+	@echo 'make reproducible     build the packages twice, in two directories, and compare the files'
 	@echo 'make demo-plan        build, and show hints at work between BGP daemons (needs root; installs GoBGP and BIRD)'
 	@echo 'make test             run everything that must pass before a change lands (needs root)'
 	@echo 'make test-all         run that, and everything that measures or takes long (needs root; builds kernels)'
@@ -42,7 +42,7 @@ help:
 # reasons. `--engine uml` builds a kernel, which needs the full set of packages.
 demo:
 	@scripts/setup demo $(if $(findstring uml,$(DEMO_FLAGS)),uml)
-	$(CARGO) build --profile demo --locked -p forebay --no-default-features
+	$(CARGO) build --profile demo --locked -p forebay -p forebay-lab-cli --no-default-features
 	@if [ "$$(id -u)" != 0 ]; then \
 		echo 'The demo makes network namespaces and attaches XDP programs, so sudo may ask for your password.'; fi
 	$(SUDO) target/demo/forebay demo $(DEMO_FLAGS)
@@ -60,7 +60,7 @@ deb:
 	@scripts/setup deb
 	scripts/deb
 
-# Builds the package twice, in two directories, and compares the files.
+# Builds the packages twice, in two directories, and compares the files.
 reproducible:
 	@scripts/setup deb
 	scripts/reproducible
@@ -118,8 +118,9 @@ test-kernels:
 # Not part of `test`, since it takes minutes and installs BGP daemons.
 test-bgp: setup
 	@scripts/setup-bgp frr
-	$(AS_ROOT) FOREBAY_TEST_BGP=1 $(CARGO) test -p forebay --locked --test interconnect -- --test-threads=1
-	$(AS_ROOT) $(CARGO) test -p forebay-serve --locked --test ospf --test isis
+	FOREBAY_TEST_BGP=1 scripts/run-tests measured --only measured::interconnect
+	scripts/run-tests measured --only measured::ospf
+	scripts/run-tests measured --only measured::isis
 
 fuzz:
 	@command -v cargo-fuzz >/dev/null || $(CARGO) install --locked cargo-fuzz

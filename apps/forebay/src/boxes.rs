@@ -7,12 +7,12 @@ use forebay_box::config::{
     LinkConfig, ReceiveboxConfig, SendboxConfig, SiteConfig, accept_unresolved_names, generate_key,
 };
 use forebay_box::{Error, WireEnd, doctor, link, receivebox, sendbox};
+use forebay_cli::terminal::{fail, print};
 use forebay_config::Configuration;
 use forebay_system::privileges;
 
 use crate::cli::{LinkArgs, ReceiveboxArgs, SendboxArgs, SiteArgs, SiteCommand};
-use crate::terminal::print;
-use crate::{fail, site};
+use crate::site;
 
 pub(crate) fn sendbox(args: &SendboxArgs) -> ExitCode {
     privileges::protect();

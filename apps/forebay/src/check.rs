@@ -1,5 +1,6 @@
 //! `forebay check`: recognises the kind of a configuration file and checks it.
 
+use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
@@ -8,15 +9,13 @@ use forebay_box::config::{
     Dataplane, LinkConfig, Method, ReceiveboxConfig, SendboxConfig, SiteConfig, effective,
 };
 use forebay_box::{Error, sendbox};
+use forebay_cli::programs::LAB;
+use forebay_cli::terminal::{fail, print, warn};
 use forebay_config::{Configuration, load};
-use forebay_lab::scenario;
 use forebay_tc::Features;
 use forebay_vhost::VhostConfig;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-
-use crate::fail;
-use crate::terminal::{note, print};
 
 /// Top-level tables, by which the kinds of files are recognised.
 #[derive(Deserialize)]
@@ -40,7 +39,12 @@ pub(crate) fn check(file: &Path, show: bool) -> ExitCode {
         };
     }
     match describe(file) {
-        Ok(what) => {
+        // The program that knows experiments checks them.
+        Ok(None) => {
+            let missing = LAB.become_it("forebay", [OsStr::new("check"), file.as_os_str()]);
+            fail(&format!("{}: is an experiment: {missing}", file.display()), 2)
+        }
+        Ok(Some(what)) => {
             // The exit status says it too.
             let _ = print(&format!("{}: valid {what}\n", file.display()));
             ExitCode::SUCCESS
@@ -56,8 +60,17 @@ fn queues(file: &Path) -> Result<String, Error> {
     Ok(sendbox::plan(&config.bundles, config.limit, &features)?.to_string())
 }
 
-fn describe(file: &Path) -> Result<String, Error> {
+/// Describes a valid file; `None` is an experiment.
+fn describe(file: &Path) -> Result<Option<String>, Error> {
     let (outline, _) = load::<Outline>(file)?;
+    if outline.path.is_some() || outline.arm.is_some() {
+        return Ok(None);
+    }
+    configuration(&outline, file).map(Some)
+}
+
+/// Describes the valid file of a box.
+fn configuration(outline: &Outline, file: &Path) -> Result<String, Error> {
     if outline.site.is_some() {
         let config = SiteConfig::load(file)?;
         let peers = count(config.bundles.len(), "bundle");
@@ -68,7 +81,7 @@ fn describe(file: &Path) -> Result<String, Error> {
     if outline.receivebox.is_some() {
         let config = ReceiveboxConfig::load(file)?;
         for warning in config.warnings() {
-            note(&format!("forebay: {}: warning: {warning}", file.display()));
+            warn(format_args!("{}: warning: {warning}", file.display()));
         }
         return Ok(format!("receivebox with {}", count(config.peers.len(), "bundle")));
     }
@@ -80,12 +93,6 @@ fn describe(file: &Path) -> Result<String, Error> {
         let config = VhostConfig::load(file)?;
         let machines = count(config.vms.len(), "virtual machine");
         return Ok(format!("vhost-user back end for {machines}"));
-    }
-    if outline.path.is_some() || outline.arm.is_some() {
-        let experiment = scenario::load(file)?;
-        let arms = experiment.cells.first().map_or(0, |c| c.arms.len());
-        let runs = experiment.cells.len() * arms * experiment.seeds.len();
-        return Ok(format!("experiment of {}", count(runs, "run")));
     }
     let config = SendboxConfig::load(file)?;
     let what = format!("sendbox with {}", count(config.bundles.len(), "bundle"));

@@ -5,13 +5,14 @@ mod capture;
 use std::io::{self, IsTerminal, Write};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use forebay_cli::terminal::{Failure, fail, print, raised_by_signals};
 use forebay_l4s_check::live::{self, PORT};
 use forebay_l4s_check::{Options, Verdict};
 
 use crate::cli::{L4sArgs, L4sCheckArgs, L4sCommand};
-use crate::fail;
-use crate::terminal::{Failure, interrupt, print};
 
 /// The highest rate that a check may reach, since it sends from one thread.
 const MOST_MBPS: f64 = 1_000.0;
@@ -25,10 +26,17 @@ pub(crate) fn run(args: &L4sArgs) -> ExitCode {
     result.unwrap_or_else(|e| fail(e.as_ref(), 1))
 }
 
+/// Returns whether Ctrl-C or SIGTERM has asked for an end.
+fn interrupted() -> Result<impl Fn() -> bool, Failure> {
+    let raise = |flag: &Arc<AtomicBool>| flag.store(true, Ordering::Relaxed);
+    let flag = raised_by_signals(raise)?;
+    Ok(move || flag.load(Ordering::Relaxed))
+}
+
 fn reflect(listen: SocketAddr) -> Result<ExitCode, Failure> {
-    let interrupt = interrupt()?;
+    let interrupted = interrupted()?;
     print(&format!("answers checks at {listen}\n"))?;
-    live::reflect(listen, || interrupt.is_raised())
+    live::reflect(listen, interrupted)
         .map_err(|e| format!("cannot answer checks at {listen}: {e}"))?;
     Ok(ExitCode::SUCCESS)
 }
@@ -42,7 +50,7 @@ fn check(args: &L4sCheckArgs) -> Result<ExitCode, Failure> {
         Ok(address) => address,
         Err(e) => return Ok(fail(&e, 2)),
     };
-    let interrupt = interrupt()?;
+    let interrupted = interrupted()?;
     let options = Options { max_rate, seed: forebay_l4s_check::session()? };
     let shown = io::stderr().is_terminal();
     let progress = |share: f64| {
@@ -50,7 +58,7 @@ fn check(args: &L4sCheckArgs) -> Result<ExitCode, Failure> {
             let _ = write!(io::stderr(), "\rchecking {address}: {:3.0} % ", share * 100.0);
         }
     };
-    let report = live::check(address, options, || interrupt.is_raised(), progress)
+    let report = live::check(address, options, interrupted, progress)
         .map_err(|e| format!("cannot check the path to {address}: {e}"))?;
     if shown {
         let _ = write!(io::stderr(), "\r{:60}\r", "");

@@ -1,71 +1,44 @@
-//! The `forebay` command: it reads arguments and returns an exit status. All work is done in the
-//! other crates.
-//!
-//! The feature `plan`, on by default, is the planner with its solver and its service. The build for
-//! `make demo` goes without.
+//! The program `forebay`: it reads arguments and returns an exit status. All work is done in the
+//! other crates. The laboratory and the planner are programs of their own, which this one becomes
+//! for `forebay lab`, `demo`, `stack` and `plan`.
 
 #![forbid(unsafe_code)]
 
 mod boxes;
 mod check;
 mod cli;
-#[cfg(feature = "generate")]
-mod generate;
 mod l4s;
-mod lab;
-#[cfg(feature = "plan")]
-mod plan;
+mod other;
 mod reload;
+#[cfg(any(feature = "exporter", feature = "watch"))]
+mod service;
 mod site;
-mod stack;
 mod status;
-mod terminal;
 mod upgrade;
 #[cfg(feature = "watch")]
 mod watch;
 
-use std::fmt::{self, Write};
-use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::Parser;
+use forebay_cli::programs::{LAB, PLAN};
+use forebay_cli::terminal::fail;
 use forebay_config::Configuration;
-use forebay_guest::zd;
-use forebay_lab::uml;
-use forebay_system::text::Escaper;
-use forebay_system::{output, privileges};
+use forebay_system::privileges;
 use forebay_vhost::VhostConfig;
-use tracing::field::Field;
-use tracing_subscriber::field::MakeExt;
-use tracing_subscriber::fmt::format;
 
 use crate::cli::{Cli, Command, VhostArgs};
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    let level = match cli.verbose {
-        0 => tracing_subscriber::filter::LevelFilter::INFO,
-        1 => tracing_subscriber::filter::LevelFilter::DEBUG,
-        _ => tracing_subscriber::filter::LevelFilter::TRACE,
-    };
-    tracing_subscriber::fmt()
-        .with_max_level(level)
-        .with_writer(|| output::Log)
-        // A line that cannot be written is counted by the writer. The layer would panic instead.
-        .log_internal_errors(false)
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_target(false)
-        .fmt_fields(format::debug_fn(write_field).delimited(" "))
-        .init();
+    let verbosity = cli.verbosity;
+    verbosity.set_up();
     match cli.command {
-        Command::Demo(args) => lab::demo(&args),
-        Command::Lab(args) => lab::run(&args),
+        Command::Demo(args) => other::run(LAB, "forebay", Some("demo"), verbosity, args),
+        Command::Lab(args) => other::run(LAB, "forebay lab", None, verbosity, args),
+        Command::Stack(args) => other::run(LAB, "forebay", Some("stack"), verbosity, args),
+        Command::Plan(args) => other::run(PLAN, "forebay plan", None, verbosity, args),
         Command::L4s(args) => l4s::run(&args),
-        Command::Stack(args) => stack::run(&args),
-        #[cfg(feature = "plan")]
-        Command::Plan(args) => plan::run(&args),
-        #[cfg(not(feature = "plan"))]
-        Command::Plan { .. } => fail(&"this build has no planner: build it with `make build`", 2),
         Command::Site(args) => boxes::site(&args),
         Command::Sendbox(args) => boxes::sendbox(&args),
         Command::Receivebox(args) => boxes::receivebox(&args),
@@ -89,14 +62,8 @@ fn main() -> ExitCode {
         Command::Detach { interfaces } => boxes::detach(&interfaces),
         Command::Keygen { file } => boxes::keygen(&file),
         #[cfg(feature = "generate")]
-        Command::Completions { shell } => generate::completions(shell),
-        #[cfg(feature = "generate")]
-        Command::Man { directory } => generate::man(&directory),
+        Command::Generate(command) => command.run(<Cli as clap::CommandFactory>::command()),
         Command::ResolveNames => boxes::resolve_names(),
-        Command::Agent => lab::agent(),
-        Command::LinkEmulator => lab::link_emulator(),
-        Command::Guest => uml::guest(),
-        Command::ZdGuest => zd::guest(),
     }
 }
 
@@ -107,20 +74,4 @@ fn vhost(args: &VhostArgs) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => fail(&e, e.exit_code()),
     }
-}
-
-/// Writes a part of a line of the log. Its control characters are escaped, since it may have what
-/// others wrote.
-fn write_field(out: &mut format::Writer<'_>, field: &Field, value: &dyn fmt::Debug) -> fmt::Result {
-    let mut out = Escaper(out);
-    match field.name() {
-        "message" => write!(out, "{value:?}"),
-        name => write!(out, "{name}={value:?}"),
-    }
-}
-
-/// Prints an error, mostly as one line, and returns the exit status.
-fn fail(error: &dyn fmt::Display, code: u8) -> ExitCode {
-    output::stderr().paragraph(&format!("forebay: {error}"));
-    ExitCode::from(code)
 }

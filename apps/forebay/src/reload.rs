@@ -3,11 +3,10 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
+use forebay_cli::terminal::{Failure, fail, print};
 use forebay_records::Reloaded;
 
 use crate::cli::ReloadArgs;
-use crate::fail;
-use crate::terminal::{Failure, print};
 
 /// The time that all boxes have for their answers. Many bundles may take a box seconds.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -7,11 +7,10 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use forebay_box::config::generate_key;
+use forebay_cli::terminal::{Failure, fail, print};
 use forebay_config::{Prefix, RemoteAddress};
 
 use crate::cli::SiteInitArgs;
-use crate::fail;
-use crate::terminal::{Failure, print};
 
 /// The most sites of one command: each gets a key for every other one.
 const MOST: usize = 64;

@@ -6,12 +6,11 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
 
+use forebay_cli::terminal::{Failure, fail, print_if_read, print_on_cleared_screen};
 use forebay_picture::number::duration;
 use forebay_records::{ReceiveStatus, SendStatus, Status, WaitsHere};
 
 use crate::cli::StatusArgs;
-use crate::fail;
-use crate::terminal::{Failure, print_if_read, print_on_cleared_screen};
 
 /// The time that all boxes have for their answers.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -41,11 +40,11 @@ pub(crate) fn status(args: &StatusArgs) -> ExitCode {
 /// Serves metrics until the process is ended.
 #[cfg(feature = "exporter")]
 pub(crate) fn exporter(args: &crate::cli::ExporterArgs) -> ExitCode {
-    let stop = match crate::terminal::stop() {
+    let stop = match crate::service::stop() {
         Ok(stop) => stop,
         Err(e) => return fail(&e, 1),
     };
-    match forebay_status::run(args.listen, &stop, crate::terminal::ready) {
+    match forebay_status::run(args.listen, &stop, crate::service::ready) {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => fail(&format!("cannot listen at {}: {e}", args.listen), 2),
     }

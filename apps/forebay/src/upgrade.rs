@@ -15,14 +15,13 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use forebay_cli::terminal::{Failure, fail, note, print};
 use forebay_records::{HANDOVER_SOCKET, LARGEST_HANDOVER, Offer, Taken, UPGRADE_SOCKET};
 use forebay_status::BoxSocket;
 use forebay_system::local::{self, Directory, Peer};
 use forebay_system::{NameLock, descriptors};
 
 use crate::cli::UpgradeArgs;
-use crate::fail;
-use crate::terminal::{Failure, note, print};
 
 /// The time for the old process to end and the new one to start.
 const PATIENCE: Duration = Duration::from_secs(60);

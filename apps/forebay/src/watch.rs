@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use forebay_cli::terminal::{Failure, fail, print};
 use forebay_picture::date::second;
 use forebay_status::sentence;
 use forebay_system::privileges;
@@ -11,8 +12,7 @@ use forebay_watch::{LogEvent, Options, now};
 use forebay_web::tls;
 
 use crate::cli::{EventsArgs, ExplainArgs, WatchArgs};
-use crate::fail;
-use crate::terminal::{self, Failure, print};
+use crate::service;
 
 /// The width of the text.
 const WIDTH: usize = 80;
@@ -27,11 +27,11 @@ pub(crate) fn watch(args: &WatchArgs) -> ExitCode {
         tls: files.map(|(certificate, key)| tls::Files { certificate, key, clients: None }),
         cleartext: args.cleartext,
     };
-    let stop = match terminal::stop() {
+    let stop = match service::stop() {
         Ok(stop) => stop,
         Err(e) => return fail(&e, 1),
     };
-    match forebay_watch::run(&options, &stop, terminal::ready) {
+    match forebay_watch::run(&options, &stop, service::ready) {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => fail(&e, e.exit_code()),
     }

@@ -14,7 +14,7 @@ pub enum Method {
     Scenarios,
     /// Runs that give rows of labels and values ([`crate::rows`]).
     Rows,
-    /// The planner on drawn networks (`unison`, a feature).
+    /// The planner on drawn networks (`forebay plan reproduce`).
     Unison,
 }
 
@@ -51,7 +51,10 @@ pub struct Line {
     pub engines: Vec<&'static str>,
 }
 
-/// Lists the evaluations below the directory `experiments`, and Unison's if it is compiled in.
+/// The title of Unison's evaluation, which has no directory.
+pub const UNISON: &str = "Unison's evaluation, tried again";
+
+/// Lists the evaluations below the directory `experiments`, and Unison's.
 ///
 /// # Errors
 /// If a file of claims is wrong; the error names file and line.
@@ -82,9 +85,8 @@ pub fn list(experiments: &Path) -> Result<Vec<Entry>, ConfigError> {
         };
         all.push(Entry { name, title, claims });
     }
-    #[cfg(feature = "unison")]
     if !all.is_empty() {
-        let (name, title) = ("unison".to_owned(), crate::unison::TITLE.to_owned());
+        let (name, title) = ("unison".to_owned(), UNISON.to_owned());
         all.push(Entry { name, title, claims: Vec::new() });
         all.sort_by(|a, b| a.name.cmp(&b.name));
     }

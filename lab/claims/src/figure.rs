@@ -93,7 +93,7 @@ impl Tried {
 }
 
 /// A value with its spread over seeds; empty if there was nothing to measure.
-pub(crate) fn told(value: Option<Value>, unit: &str) -> String {
+pub fn told(value: Option<Value>, unit: &str) -> String {
     let Some(v) = value else { return String::new() };
     let number =
         |v: f64| if unit.is_empty() && v.abs() < 1.995 { format!("{v:.3}") } else { figure(v) };
@@ -107,7 +107,7 @@ pub(crate) fn told(value: Option<Value>, unit: &str) -> String {
 
 /// The cells of a figure's row on the page that do not depend on our value: the figure in words,
 /// the source's figure, the tolerance around that, and our own bar.
-pub(crate) fn row_head(what: &str, unit: &str, criteria: &Criteria) -> String {
+pub fn row_head(what: &str, unit: &str, criteria: &Criteria) -> String {
     let unit = if unit.is_empty() { String::new() } else { format!(", {unit}") };
     let source = criteria.source.map(setting).unwrap_or_default();
     let band = |band: Option<Band>| band.map(|b| b.to_string()).unwrap_or_default();

@@ -12,7 +12,7 @@ pub const AFTER: &str = "†";
 const NO_EFFECT: f64 = 0.05;
 
 /// The paragraph of every page on both kinds of judgement.
-pub(crate) fn how_judged() -> String {
+pub fn how_judged() -> String {
     format!(
         "A figure is *reproduced* if it is within the stated tolerance of the source's own figure. \
          `at most source + 10 %` includes every smaller figure, where the source claims that \

@@ -2,8 +2,9 @@
 //! them.
 //!
 //! [`catalogue`] lists all evaluations. [`scenarios`] tries claims by scenario files on the
-//! laboratory's engines, [`rows`] by runs that give rows (simulated machines, kernel guests, a back
-//! end, the network stack of this machine), and `unison` (a feature) by the planner.
+//! laboratory's engines, and [`rows`] by runs that give rows (simulated machines, kernel guests, a
+//! back end, the network stack of this machine). The crate `forebay-study` tries those of the
+//! planner, and judges them by the same rules.
 //!
 //! All of them judge figures alike: a [`band`] says where a figure must lie, and [`judge`] whether
 //! it reproduces the source's figure or meets a bar of our own. All pages keep the same record:
@@ -21,6 +22,4 @@ pub mod judge;
 mod page_file;
 pub mod rows;
 pub mod scenarios;
-mod text;
-#[cfg(feature = "unison")]
-pub mod unison;
+pub mod text;

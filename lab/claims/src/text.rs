@@ -5,7 +5,7 @@ const WIDTH: usize = 100;
 
 /// Joins the words of `text` into lines of at most [`WIDTH`] characters, each but the first after
 /// `indent`. A longer word has a line of its own.
-pub(crate) fn wrapped(text: &str, indent: &str) -> String {
+pub fn wrapped(text: &str, indent: &str) -> String {
     let mut out = String::new();
     let mut column = 0;
     for word in text.split_whitespace() {

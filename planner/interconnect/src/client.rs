@@ -111,7 +111,7 @@ pub(super) fn start(
     processes: &mut Processes,
 ) -> Result<(), EngineError> {
     let file = file(dir, provider, blueprint).to_string_lossy().into_owned();
-    let args = ["plan", "neighbour", "--config", &file, "--watch"];
+    let args = ["neighbour", "--config", &file, "--watch"];
     let name = client_name(provider, blueprint);
     processes.start(dir, &name, Kind::Daemon, built.open(provider)?, args)
 }
@@ -128,7 +128,7 @@ pub(super) fn withdraw(
 ) -> Result<(), EngineError> {
     let own = std::env::current_exe().map_err(EngineError::io("finding this program"))?;
     let mut command = Command::new(own);
-    command.args(["plan", "neighbour", "--withdraw", "--config"]);
+    command.args(["neighbour", "--withdraw", "--config"]);
     command.arg(file(dir, provider, blueprint));
     exec::run(exec::within(&mut command, built.open(provider)?), "")
 }

@@ -77,7 +77,7 @@ pub(super) fn start(
         .and_then(|()| fs::set_permissions(&secret, Permissions::from_mode(0o600)));
     written.map_err(EngineError::io(format!("writing {}", file.display())))?;
     let file = file.to_string_lossy().into_owned();
-    let args = ["plan", "paths", "--config", &file, "--watch"];
+    let args = ["paths", "--config", &file, "--watch"];
     processes.start(dir, &name, Kind::Daemon, built.open(router)?, args)
 }
 

@@ -71,7 +71,7 @@ impl Token {
     /// Creates a token with `forebay plan token`.
     fn make() -> Result<Self, EngineError> {
         let own = std::env::current_exe().map_err(EngineError::io("finding this program"))?;
-        let text = exec::output(Command::new(own).args(["plan", "token"]), "")?;
+        let text = exec::output(Command::new(own).arg("token"), "")?;
         Self::read(&text)
             .ok_or_else(|| EngineError::Unfit(format!("`forebay plan token` said: {text}")))
     }

@@ -25,7 +25,7 @@ use crate::{bmp, clock, collect, http};
 
 /// The subcommand with which a service starts its program again as the supervisor. The program must
 /// then call [`supervise`] with the journal and GoBGP's command from the arguments.
-pub const SUPERVISOR: [&str; 2] = ["plan", "serve-supervisor"];
+pub const SUPERVISOR: &str = "serve-supervisor";
 /// The time that a start waits for the supervisor of a service that died, which may be withdrawing.
 const HANDOVER: Duration = Duration::from_secs(60);
 /// The time that the supervisor waits for the lock of a dead service, which the kernel releases
@@ -218,7 +218,7 @@ impl Supervisor {
         let Some(announce) = announce.filter(|a| a.on_death == After::Withdraw) else {
             return Ok(Self { guard: None, arguments: Vec::new() });
         };
-        let mut arguments: Vec<_> = SUPERVISOR.iter().map(|s| OsStr::new(s).to_owned()).collect();
+        let mut arguments = vec![OsStr::new(SUPERVISOR).to_owned()];
         for (name, path) in [("--journal", &announce.journal), ("--gobgp", &announce.gobgp)] {
             arguments.extend([OsStr::new(name).to_owned(), path.clone().into_os_string()]);
         }

@@ -111,10 +111,10 @@ mod tests {
 
     #[test]
     fn dead_paths_are_found_in_text_in_spans_and_in_code_blocks() {
-        let text = "See docs/y.md, `crates/gone`\nand `tests/gone.rs`, `gone.rs`.\n\
+        let text = "See docs/y.md, `core/gone`\nand `tests/gone.rs`, `gone.rs`.\n\
                     ```\ncat core/queue/gone\n```\n";
         let expected = [
-            (1, "crates/gone"),
+            (1, "core/gone"),
             (1, "docs/y.md"),
             (2, "gone.rs"),
             (2, "tests/gone.rs"),
@@ -125,8 +125,8 @@ mod tests {
 
     #[test]
     fn a_markdown_file_in_capitals_is_no_placeholder_and_its_directories_may_be() {
-        let text = "`crates/gone/README.md`, `docs/CHANGELOG.md` and `crates/NAME/README.md`\n";
-        let expected = ["crates/gone/README.md", "docs/CHANGELOG.md"];
+        let text = "`core/gone/README.md`, `docs/CHANGELOG.md` and `core/NAME/README.md`\n";
+        let expected = ["core/gone/README.md", "docs/CHANGELOG.md"];
         assert_eq!(dead(text), expected.map(|path| (1, path.to_owned())));
     }
 
@@ -138,9 +138,9 @@ mod tests {
 
     #[test]
     fn what_names_no_file_of_ours_passes() {
-        let text = "docs/tests are words, `net/sched/sch_pie.c` is Linux's, `/etc/crates/x.rs` and\n\
-                    `~/docs/gone.md` are elsewhere, `crates/NAME/src`, `crates/*/x.rs` and\n\
-                    `crates/forebay-CRATE` are patterns, [x](docs/gone.md) is a link, and\n\
+        let text = "docs/tests are words, `net/sched/sch_pie.c` is Linux's, `/etc/core/x.rs` and\n\
+                    `~/docs/gone.md` are elsewhere, `core/NAME/src`, `core/*/x.rs` and\n\
+                    `core/forebay-CRATE` are patterns, [x](docs/gone.md) is a link, and\n\
                     https://example.net/docs/gone.md is on the web too\n";
         assert_eq!(dead(text), []);
     }

@@ -5,6 +5,7 @@
 //! - [`Dir`] is a directory of a test's own, and [`repository`] a git repository in one.
 //! - [`namespace`] and [`tun`] make network namespaces and TUN devices, [`queues`] trees of the
 //!   kernel's queues.
+//! - [`process`] finds and runs programs of the workspace, and waits for what they do.
 //! - [`traces`] observes what runs of the laboratory leave behind.
 //! - [`frames`] has the frames of the shared vectors, and random ones.
 
@@ -14,6 +15,7 @@ pub mod dir;
 #[cfg(feature = "frames")]
 pub mod frames;
 pub mod namespace;
+pub mod process;
 #[cfg(feature = "queues")]
 pub mod queues;
 pub mod repository;

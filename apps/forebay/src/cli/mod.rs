@@ -2,14 +2,13 @@
 
 mod boxes;
 mod l4s;
-mod lab;
-#[cfg(feature = "plan")]
-mod plan;
-mod stack;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{ArgAction, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
+use forebay_cli::arguments::EXIT_STATUS;
+use forebay_cli::log::Verbosity;
 
 #[cfg(feature = "exporter")]
 pub(crate) use self::boxes::ExporterArgs;
@@ -20,17 +19,6 @@ pub(crate) use self::boxes::{
     StatusArgs, UpgradeArgs, VhostArgs,
 };
 pub(crate) use self::l4s::{L4sArgs, L4sCaptureArgs, L4sCheckArgs, L4sCommand};
-pub(crate) use self::lab::{
-    CompareArgs, Dataplane, DemoArgs, Engine, Export, HarmArgs, InteropArgs, LabArgs, LabCommand,
-    ReproduceArgs, RunArgs,
-};
-#[cfg(feature = "plan")]
-pub(crate) use self::plan::{
-    AnnounceArgs, Fairness, FlowsArgs, HintsArgs, HintsForm, NeighbourArgs, NetworkArgs, PathsArgs,
-    PathsSupervisorArgs, PlanArgs, PlanBenchArgs, PlanCommand, PlanDemoArgs, PlanReproduceArgs,
-    PlanScope, RoutesArgs, ServeArgs, SolveArgs, SpeakerArgs, WeightsArgs, WithdrawArgs,
-};
-pub(crate) use self::stack::{IpChoice, StackArgs, State};
 
 /// Words of the project that the texts of the commands use.
 const WORDS: &str = "\
@@ -39,18 +27,17 @@ Words:
   sendbox     The box at the edge of the sending site: it queues, schedules and shapes bundles
   receivebox  The box at the edge of the receiving site: it counts packets and sends feedback
   site        Both boxes in one process, for traffic to and from other sites, its peers
-  arm         One variant of an experiment, such as \"with Forebay\"; all arms get the same traffic
 
-Exit status: 0 on success, 1 on failure, 2 for invalid arguments or files, 130 if interrupted.";
+The programs forebay-lab and forebay-plan run the commands `lab`, `demo`, `stack` and `plan`. Each
+has a package of its own, and `forebay lab --help` shows its commands.";
 
 /// Forebay moves a queue from a bottleneck that you do not control to a box that you control, and
 /// schedules the packets there.
 #[derive(Debug, Parser)]
-#[command(version, propagate_version = true, after_help = WORDS)]
+#[command(version, propagate_version = true, after_help = format!("{WORDS}\n\n{EXIT_STATUS}"))]
 pub(crate) struct Cli {
-    /// Log more: once for debug messages, twice for traces.
-    #[arg(short, long, global = true, action = ArgAction::Count)]
-    pub(crate) verbose: u8,
+    #[command(flatten)]
+    pub(crate) verbosity: Verbosity,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -58,7 +45,8 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Show on this machine how a queue moves from the bottleneck to the sendbox.
-    Demo(DemoArgs),
+    #[command(disable_help_flag = true, disable_version_flag = true)]
+    Demo(OtherArgs),
     /// Run a site: both boxes in one process, over the kernel's queues (needs root).
     Site(SiteArgs),
     /// Run a sendbox: queue, schedule and shape the bundles of a site (needs root).
@@ -93,7 +81,8 @@ pub(crate) enum Command {
     Top,
     /// Check a configuration or scenario file and report the first error; changes nothing.
     Check {
-        /// The file of a site, sendbox, receivebox, link, vhost-user back end or experiment.
+        /// The file of a site, sendbox, receivebox, link, vhost-user back end or experiment, which
+        /// the program forebay-lab checks.
         file: PathBuf,
         /// Print the kernel queues that a sendbox with `dataplane = "kernel"` would set up (needs
         /// root, to ask the kernel what it supports).
@@ -122,59 +111,31 @@ pub(crate) enum Command {
         /// The file to write; it must not exist yet.
         file: PathBuf,
     },
-    /// Print a completion script: add `source <(forebay completions bash)` to your shell's start.
     #[cfg(feature = "generate")]
-    Completions {
-        /// The shell that will read it.
-        shell: clap_complete::Shell,
-    },
-    /// Write a manual page for each command.
-    #[cfg(feature = "generate")]
-    Man {
-        /// The directory for the pages.
-        directory: PathBuf,
-    },
+    #[command(flatten)]
+    Generate(forebay_cli::generate::Generate),
     /// Run experiments, compare results, and reproduce the evaluations of papers.
-    Lab(LabArgs),
+    #[command(disable_help_flag = true, disable_version_flag = true)]
+    Lab(OtherArgs),
     /// Say whether L4S works on a path, and if not, why.
     L4s(L4sArgs),
     /// Measure what many connections cost this machine's network stack (needs root).
-    Stack(Box<StackArgs>),
+    #[command(disable_help_flag = true, disable_version_flag = true)]
+    Stack(OtherArgs),
     /// Plan an ISP's routing together with where its content providers hand over traffic.
-    #[cfg(feature = "plan")]
-    Plan(Box<PlanArgs>),
-    /// Plan an ISP's routing: not in this build.
-    #[cfg(not(feature = "plan"))]
-    #[command(disable_help_flag = true)]
-    Plan {
-        /// Arguments of any kind, which are not read.
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
-        arguments: Vec<std::ffi::OsString>,
-    },
+    #[command(disable_help_flag = true, disable_version_flag = true)]
+    Plan(OtherArgs),
     /// Answer the questions of a box about host names.
     #[command(hide = true)]
     ResolveNames,
-    /// Run a traffic program of the laboratory.
-    #[command(hide = true)]
-    Agent,
-    /// Run the network of the laboratory.
-    #[command(hide = true)]
-    LinkEmulator,
-    /// Run as the first process of a guest of the laboratory.
-    #[command(hide = true)]
-    Guest,
-    /// Run as the first process of a guest of `lab zd`.
-    #[command(hide = true)]
-    ZdGuest,
 }
 
-/// A share from 0 to 1, given as a percentage.
-fn share(text: &str) -> Result<f64, String> {
-    let number = text.trim().trim_end_matches('%').trim().parse::<f64>();
-    match number {
-        Ok(percent) if (0.0..=100.0).contains(&percent) => Ok(percent / 100.0),
-        _ => Err("write a share from 0% to 100%".to_owned()),
-    }
+/// Arguments of a command that another program runs.
+#[derive(Debug, Args)]
+pub(crate) struct OtherArgs {
+    /// Arguments for the other program, whose `--help` shows them.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
+    pub(crate) arguments: Vec<OsString>,
 }
 
 #[cfg(test)]
@@ -185,16 +146,6 @@ mod tests {
 
     #[test]
     fn every_command_and_argument_has_a_help_text() {
-        fn check(command: &clap::Command) {
-            for argument in command.get_arguments() {
-                assert!(argument.get_help().is_some(), "{} {argument}", command.get_name());
-            }
-            for inner in command.get_subcommands() {
-                assert!(inner.get_about().is_some(), "{}", inner.get_name());
-                check(inner);
-            }
-        }
-        Cli::command().debug_assert();
-        check(&Cli::command());
+        forebay_cli::arguments::assert_documented(Cli::command());
     }
 }

@@ -4,14 +4,13 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use forebay_capture::Capture;
+use forebay_cli::terminal::{Failure, fail, print, warn};
 use forebay_config::ConfigError;
 use forebay_input::Contents;
 use forebay_l4s_check::Verdict;
 use forebay_l4s_check::tcp::{Analysis, Place};
 
 use crate::cli::L4sCaptureArgs;
-use crate::fail;
-use crate::terminal::{Failure, note, print};
 
 /// The largest capture in octets, also when it is unpacked; captures are read into memory.
 const LARGEST_FILE: u64 = 1 << 30;
@@ -61,7 +60,7 @@ fn read(path: &Path, at: Option<Place>, interfaces: &[String]) -> Result<Analysi
     }
     analysis.push_left_out(capture.left_out);
     if is_cut || capture.cut.is_some() {
-        note(&format!("forebay: {}: the file ends within a packet", path.display()));
+        warn(format_args!("{}: the file ends within a packet", path.display()));
     }
     Ok(analysis)
 }

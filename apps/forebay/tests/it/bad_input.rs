@@ -321,69 +321,6 @@ fn an_mtu_too_large_is_named() {
     assert!(said.contains("interface `lo` has an MTU of 65536; at most "), "{said}");
 }
 
-#[test]
-fn arguments_and_files_of_a_study_are_named() {
-    let dir = Dir::new("stack");
-    let file = dir.file("study.jsonl", "\n{\"kind\":\"none\"}\n", 0o644);
-    let (file, out) = (file.to_str().unwrap(), dir.0.join("out"));
-    let many: Vec<String> = (1..=301).map(|n| n.to_string()).collect();
-    let cases: [(&[&str], &str); 3] = [
-        (&["stack", "--from", file, "--out", out.to_str().unwrap()], "study.jsonl: line 2: "),
-        (&["stack", "--flows", &many.join(",")], "301 points are more than 300"),
-        (&["stack", "--paced", "0%"], "write `off`"),
-    ];
-    for (args, expected) in cases {
-        let output = forebay(args);
-        assert_eq!(output.status.code(), Some(2), "{output:?}");
-        assert!(output.stdout.is_empty() && !out.exists(), "{output:?}");
-        let text = String::from_utf8(output.stderr).unwrap();
-        assert!(text.contains(expected), "{text}");
-    }
-}
-
-#[cfg(feature = "plan")]
-#[test]
-fn a_plans_files_are_named_by_line() {
-    let dir = Dir::new("plan");
-    let topology = "graph [\n node [ id 0 label \"A\" ]\n node [ id 1 label \"B\" ]\n edge [ source 0 target 1 ]\n]\n";
-    let providers = "[[provider]]\nname = \"x\"\nentry = [{ router = \"A\" }]\n";
-    let good = [
-        ("t.gml", topology),
-        ("p.toml", providers),
-        ("d.csv", "provider,entry,router,demand\nx,A,B,1 Gbit/s\n"),
-    ];
-    let solve = |bad: &str, text: &str| {
-        let files =
-            good.map(|(name, own)| dir.file(name, if name == bad { text } else { own }, 0o644));
-        let [t, p, d] = files.each_ref().map(|f| f.to_str().unwrap());
-        forebay(&["plan", "solve", "--topology", t, "--providers", p, "--demands", d])
-    };
-    let plan = solve("", "");
-    assert!(plan.status.success(), "{plan:?}");
-    assert!(String::from_utf8(plan.stdout).unwrap().contains("1.00 Gbit/s demand"));
-    let cases = [
-        ("t.gml", "graph [\n node [ ]\n]\n", "t.gml:2: a node has no id: give it one"),
-        ("p.toml", "[[provider]]\nname = 3\n", "p.toml:2: provider.name: invalid type"),
-        (
-            "d.csv",
-            "provider,entry,router,demand\nx,A,C,1\n",
-            "d.csv:2: the topology has no router \"C\"",
-        ),
-    ];
-    for (file, text, expected) in cases {
-        let output = solve(file, text);
-        assert_eq!(output.status.code(), Some(2), "{output:?}");
-        assert!(output.stdout.is_empty());
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(said.lines().count(), 1, "{said}");
-        assert!(
-            said.replace(&format!("{}/", dir.0.display()), "")
-                .starts_with(&format!("forebay: {expected}")),
-            "{said}"
-        );
-    }
-}
-
 #[cfg(feature = "watch")]
 #[test]
 fn a_history_says_what_it_needs() {

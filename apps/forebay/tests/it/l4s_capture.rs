@@ -1,4 +1,5 @@
-//! Tests `forebay l4s capture` on captures of the simulator, whose TCP is not that of the analysis.
+//! Tests `forebay l4s capture` on captures of the simulator, whose TCP is not that of the analysis,
+//! and on files as people have them.
 
 use std::fs;
 use std::io::Write;
@@ -7,7 +8,7 @@ use std::process::{Command, Output};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use forebay_test_support::Dir;
+use forebay_test_support::{Dir, Need, skip};
 use serde_json::Value;
 
 fn forebay(args: &[&str]) -> Output {
@@ -116,4 +117,60 @@ fn files_that_cannot_be_used_end_with_2() {
     let both = forebay(&["l4s", "capture", "a", "--sender", "b"]);
     assert_eq!(both.status.code(), Some(2));
     assert_eq!(forebay(&["l4s", "capture"]).status.code(), Some(2));
+}
+
+/// The files that were found in the field, beside the repository.
+fn cases() -> Option<PathBuf> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/cases");
+    if !path.is_dir() {
+        skip(Need::Files, "the files of the field are not beside the repository");
+        return None;
+    }
+    Some(path)
+}
+
+/// Returns the report of a capture of the cases.
+fn capture(cases: &Path, name: &str) -> Value {
+    let path = cases.join(name);
+    let output = forebay(&["l4s", "capture", path.to_str().unwrap(), "--json"]);
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{name}: {output:?}"))
+}
+
+#[test]
+fn captures_of_the_field() {
+    let Some(cases) = cases() else { return };
+    let count = |report: &Value, key: &str| report[key].as_u64().unwrap();
+    let large = capture(&cases, "s17_bigtcp6.pcap.gz");
+    let directions = large["connections"][0]["directions"].as_array().unwrap();
+    let segments = |direction: &Value| -> u64 {
+        let by_codepoint = direction["segments"].as_object().unwrap();
+        by_codepoint.values().map(|n| n.as_u64().unwrap()).sum()
+    };
+    assert_eq!(directions.iter().map(segments).max(), Some(600), "{large}");
+    assert_eq!(large["others"], Value::Array(Vec::new()));
+    let twice = capture(&cases, "s19_ack_twice.pcap.gz");
+    let marks: Vec<_> = twice["connections"][0]["directions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|direction| direction["echo"]["marks"]["most"].as_u64())
+        .collect();
+    assert!(marks.contains(&15), "{marks:?}");
+    let tunnel = capture(&cases, "s16_vxlan.pcap.gz");
+    assert_eq!(count(&tunnel, "segments"), count(&tunnel, "packets"), "{tunnel}");
+    assert!(count(&tunnel, "segments") > 0);
+    assert!(count(&capture(&cases, "ok.pcap.zst"), "segments") > 0);
+}
+
+#[test]
+fn a_text_is_no_capture() {
+    let dir = Dir::new("l4s-text");
+    let file = dir.file("text", "TABLE_DUMP2|1700000000|B|192.0.2.1|64500|\n", 0o644);
+    let output = forebay(&["l4s", "capture", file.to_str().unwrap()]);
+    let expected = format!(
+        "forebay: {}: is text and no capture: give a file in pcap or pcapng, as of `tcpdump -w`\n",
+        file.display()
+    );
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), expected);
+    assert!(output.stdout.is_empty() && output.status.code() == Some(2), "{:?}", output.status);
 }

@@ -1,31 +1,18 @@
-//! Integration tests of the command `forebay`.
+//! Integration tests of the program `forebay`. Some need the program `forebay-lab` beside it, which
+//! a build of the workspace makes.
 //!
 //! - The modules directly below need no root.
 //! - [`live`] needs root, and each test runs in a process of its own. No verdict depends on how
 //!   busy the machine is.
-//! - [`measured`] judges shares, rates and times. Some tests need a kernel for virtual time, or
-//!   daemons.
+//! - [`measured`] judges shares, rates and times.
 //! - [`support`] has the networks, boxes and observers of both.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod bad_input;
-mod compare;
-#[cfg(feature = "plan")]
-mod field_files;
-#[cfg(feature = "plan")]
-mod flows;
-mod interop;
 mod l4s_capture;
 mod live;
 mod measured;
+mod other;
 mod output;
-#[cfg(feature = "plan")]
-mod plan;
-#[cfg(feature = "plan")]
-mod plan_formats;
-mod rootless;
-#[cfg(feature = "plan")]
-mod serve;
-mod settings;
 mod support;

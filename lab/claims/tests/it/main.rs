@@ -3,5 +3,3 @@
 
 mod measured;
 mod robustness;
-#[cfg(feature = "unison")]
-mod unison;

@@ -79,8 +79,10 @@ impl SendboxFiles {
     }
 }
 
-/// Starts the link, the sendboxes and, if the arm has bundles, the receivebox.
+/// Starts the link, the sendboxes and, if the arm has bundles, the receivebox. The program
+/// `forebay` is at `forebay`.
 pub(super) fn start(
+    forebay: &path::Path,
     job: &Job<'_>,
     timers: Timers,
     dir: &RunDir,
@@ -95,13 +97,13 @@ pub(super) fn start(
     let sites = 0..capabilities::sites(job);
     if let Sendbox::Bundle(_) = job.arm.sendbox {
         for bundle in 0..capabilities::bundles(job) {
-            keygen(&key(bundle))?;
+            keygen(forebay, &key(bundle))?;
         }
         write(dir, RECEIVEBOX_FILE, receivebox(job, &key))?;
-        start_receivebox(dir, network, processes)?;
+        start_receivebox(forebay, dir, network, processes)?;
     }
     if let Some(bundle) = &job.arm.outer {
-        start_outer(job, bundle, dir, network, processes)?;
+        start_outer(forebay, job, bundle, dir, network, processes)?;
     }
     for site in sites.filter(|_| job.arm.program.is_empty()) {
         let text = match job.arm.sendbox {
@@ -110,17 +112,17 @@ pub(super) fn start(
         };
         write(dir, &sendbox_file(site), text)?;
     }
-    start_sendboxes(job, timers, dir, network, processes, 0)
+    start_sendboxes(forebay, job, timers, dir, network, processes, 0)
 }
 
 /// Makes the key of a bundle in `file`.
-fn keygen(file: &path::Path) -> Result<(), EngineError> {
-    let program = std::env::current_exe().map_err(EngineError::io("finding this program"))?;
-    exec::run(Command::new(&program).arg("keygen").arg(file), "").map(|_| ())
+fn keygen(forebay: &path::Path, file: &path::Path) -> Result<(), EngineError> {
+    exec::run(Command::new(forebay).arg("keygen").arg(file), "").map(|_| ())
 }
 
 /// Starts the pair of boxes around all others.
 fn start_outer(
+    forebay: &path::Path,
     job: &Job<'_>,
     bundle: &Bundle,
     dir: &RunDir,
@@ -129,7 +131,7 @@ fn start_outer(
 ) -> Result<(), EngineError> {
     let ip = job.scenario.ip;
     let key = dir.file(OUTER).with_extension("key");
-    keygen(&key)?;
+    keygen(forebay, &key)?;
     let at = |place| exec::open_namespace(&network.namespace(place));
     let ends = Ends {
         name: OUTER,
@@ -144,7 +146,9 @@ fn start_outer(
         + &receivebox_bundle(&ends, &sources, Place::OuterSendbox, ip);
     let file = write(dir, "outer-receivebox.toml", text)?;
     let args = ["receivebox".into(), "--config".into(), file];
-    processes.start(dir, OUTER_RECEIVEBOX, Kind::Box, at(Place::OuterReceivebox)?, args)?;
+    let at_receivebox = at(Place::OuterReceivebox)?;
+    let program = forebay.into();
+    processes.start_program(dir, OUTER_RECEIVEBOX, Kind::Box, at_receivebox, program, args)?;
 
     let text = sendbox_head(Place::OuterSendbox, network.dataplane(), ip)
         + &sendbox_bundle(job, bundle, &ends);
@@ -159,7 +163,7 @@ fn start_outer(
     ];
     let args = args.into_iter().flat_map(|(flag, file)| [PathBuf::from(flag), file]);
     let args = std::iter::once(PathBuf::from("sendbox")).chain(args);
-    processes.start(dir, OUTER, Kind::Box, at(Place::OuterSendbox)?, args)
+    processes.start_program(dir, OUTER, Kind::Box, at(Place::OuterSendbox)?, program, args)
 }
 
 fn sendbox_file(site: u8) -> String {
@@ -168,6 +172,7 @@ fn sendbox_file(site: u8) -> String {
 
 /// Starts the sendboxes, whose files exist, for the first time or after this number of restarts.
 pub(super) fn start_sendboxes(
+    forebay: &path::Path,
     job: &Job<'_>,
     timers: Timers,
     dir: &RunDir,
@@ -207,7 +212,7 @@ pub(super) fn start_sendboxes(
             Sendbox::Link(own) if polls(own, timers) => Kind::Polling,
             _ => Kind::Box,
         };
-        processes.start(dir, &name, kind, namespace, args)?;
+        processes.start_program(dir, &name, kind, namespace, forebay.into(), args)?;
     }
     Ok(())
 }
@@ -240,13 +245,15 @@ pub(super) fn stop_sendboxes(
 
 /// Starts the receivebox, whose file exists, for the first time or again.
 pub(super) fn start_receivebox(
+    forebay: &path::Path,
     dir: &RunDir,
     network: &Network,
     processes: &mut Processes,
 ) -> Result<(), EngineError> {
     let namespace = exec::open_namespace(&network.namespace(Place::Receivebox))?;
     let args = ["receivebox".into(), "--config".into(), dir.file(RECEIVEBOX_FILE)];
-    processes.start(dir, Process::Receivebox.name(), Kind::Box, namespace, args)
+    let name = Process::Receivebox.name();
+    processes.start_program(dir, name, Kind::Box, namespace, forebay.into(), args)
 }
 
 fn write(dir: &RunDir, name: &str, text: String) -> Result<PathBuf, EngineError> {

@@ -41,4 +41,4 @@ mod steal_time;
 pub use dataplane::Dataplane;
 pub(crate) use qdisc::Timers;
 pub(crate) use run::run_with;
-pub use run::{Netns, run, usable};
+pub use run::{Netns, usable};

@@ -103,7 +103,7 @@ impl Processes {
         Self { list: Vec::new(), sender, events }
     }
 
-    /// Starts `forebay ARGS` (this very program) as `name` in `namespace`.
+    /// Starts this very program with `args` as `name` in `namespace`.
     ///
     /// # Errors
     /// If it cannot be started.

@@ -1,3 +1,4 @@
+use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
@@ -31,8 +32,10 @@ const DONE_WITHIN: Nanos = Nanos::from_secs(20);
 const TICK: Duration = Duration::from_millis(100);
 
 /// The real-time engine. A run takes as long as its scenario and needs root.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Netns {
+    /// The program `forebay`, which runs the boxes.
+    pub forebay: PathBuf,
     /// Where packets queue at the sendboxes.
     pub dataplane: Dataplane,
 }
@@ -57,24 +60,24 @@ impl Engine for Netns {
         interrupt: &Interrupt,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Run, EngineError> {
-        run_with(job, self.dataplane, Timers::Late, interrupt, progress)
+        run_with(job, self, Timers::Late, interrupt, progress)
     }
 }
 
 /// Runs `job` on a kernel whose timers are `timers`.
 pub(crate) fn run_with(
     job: &Job<'_>,
-    dataplane: Dataplane,
+    engine: &Netns,
     timers: Timers,
     interrupt: &Interrupt,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Run, EngineError> {
-    Netns { dataplane }.check(job)?;
+    engine.check(job)?;
     // Only a sendbox has this choice.
     let dataplane = match job.arm.sendbox {
         Sendbox::Link(_) => Dataplane::User,
         _ if !job.arm.program.is_empty() => Dataplane::Kernel,
-        _ => dataplane,
+        _ => engine.dataplane,
     };
     let length = job.scenario.length();
     progress(Progress { phase: Phase::SetUp, elapsed: Nanos::ZERO, length });
@@ -85,7 +88,7 @@ pub(crate) fn run_with(
     let network = Network::set_up(&dir, job, dataplane, timers)?;
     let mut processes = Processes::new();
 
-    boxes::start(job, timers, &dir, &network, &mut processes)?;
+    boxes::start(&engine.forebay, job, timers, &dir, &network, &mut processes)?;
     wait_until_ready(&mut processes, interrupt)?;
     let pairs = (0..job.scenario.traffic.len())
         .map(|index| programs(job, &senders, index, &|name| dir.file(name)));
@@ -107,10 +110,18 @@ pub(crate) fn run_with(
         check_interrupt(interrupt)?;
         let stop = |processes: &mut Processes| boxes::stop_sendboxes(job, processes);
         let restart = |process, restarts, processes: &mut Processes| match process {
-            Process::Receivebox => boxes::start_receivebox(&dir, &network, processes),
-            Process::Sendbox => {
-                boxes::start_sendboxes(job, timers, &dir, &network, processes, restarts)
+            Process::Receivebox => {
+                boxes::start_receivebox(&engine.forebay, &dir, &network, processes)
             }
+            Process::Sendbox => boxes::start_sendboxes(
+                &engine.forebay,
+                job,
+                timers,
+                &dir,
+                &network,
+                processes,
+                restarts,
+            ),
         };
         faults.act(clock::now(), &mut processes, stop, restart)?;
         processes.wait(TICK.min(faults.next_in(clock::now())))?;
@@ -138,19 +149,6 @@ pub(crate) fn run_with(
             .try_for_each(|hop| counted.settle(hop))?;
     }
     Ok(Run { faults, ..run })
-}
-
-/// Runs `job` in network namespaces of this machine, see [`Netns`].
-///
-/// # Errors
-///
-/// Without root, on an interrupt, or if the network or a process fails.
-pub fn run(
-    job: &Job<'_>,
-    interrupt: &Interrupt,
-    progress: &mut dyn FnMut(Progress),
-) -> Result<Run, EngineError> {
-    Netns::default().run(job, interrupt, progress)
 }
 
 /// Checks whether network namespaces can be created here.

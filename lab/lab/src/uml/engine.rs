@@ -1,4 +1,5 @@
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -20,8 +21,10 @@ const TICK: Duration = Duration::from_millis(50);
 
 /// The engine in virtual time. It needs no root. Each run has its own guest and core, so several
 /// can run in parallel. The first run builds the guest's kernel, which takes minutes.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Uml {
+    /// The program `forebay`, which runs the boxes.
+    pub forebay: PathBuf,
     /// Where packets queue at the sendboxes.
     pub dataplane: Dataplane,
 }
@@ -57,9 +60,8 @@ impl Engine for Uml {
         // Dropped in reverse order, also on an error, an interrupt or a panic: the guest, then its
         // directory.
         let dir = run_dir()?;
-        Order::of(job, self.dataplane)
-            .write(dir.path())
-            .map_err(EngineError::io("writing the order"))?;
+        let order = Order::of(job, self);
+        order.write(dir.path()).map_err(EngineError::io("writing the order"))?;
         let mut machine = Machine::boot(&kernel, dir.path(), job.seed, memory::mebibytes(job))?;
         let begun = Instant::now();
         let mut watch = Watch::new(Duration::ZERO);

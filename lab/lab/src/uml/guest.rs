@@ -48,7 +48,7 @@ fn run() -> Result<(), EngineError> {
     };
     let run = netns::run_with(
         &order.job(),
-        order.dataplane,
+        &order.engine(),
         Timers::Exact,
         &Interrupt::default(),
         &mut beat,

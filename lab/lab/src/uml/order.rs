@@ -2,14 +2,15 @@
 
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::engine::{EngineError, Job, Progress};
-use crate::netns::Dataplane;
+use crate::netns::{Dataplane, Netns};
 use crate::scenario::{Arm, Scenario};
+use crate::uml::Uml;
 
 /// The file with the job.
 const ORDER: &str = "order.json";
@@ -26,14 +27,22 @@ pub(super) struct Order {
     scenario: Scenario,
     arm: Arm,
     seed: u64,
+    /// The program `forebay`, by its path on the host, which is the guest's too.
+    forebay: PathBuf,
     /// Where packets queue at the sendboxes.
-    pub(super) dataplane: Dataplane,
+    dataplane: Dataplane,
 }
 
 impl Order {
-    pub(super) fn of(job: &Job<'_>, dataplane: Dataplane) -> Self {
+    pub(super) fn of(job: &Job<'_>, engine: &Uml) -> Self {
         let (scenario, arm) = (job.scenario.clone(), job.arm.clone());
-        Self { scenario, arm, seed: job.seed, dataplane }
+        let Uml { forebay, dataplane } = engine.clone();
+        Self { scenario, arm, seed: job.seed, forebay, dataplane }
+    }
+
+    /// The engine inside the guest.
+    pub(super) fn engine(&self) -> Netns {
+        Netns { forebay: self.forebay.clone(), dataplane: self.dataplane }
     }
 
     pub(super) fn job(&self) -> Job<'_> {
@@ -123,9 +132,9 @@ mod tests {
         let dir = std::env::temp_dir().join(format!("fb-order-{}", std::process::id()));
         fs::create_dir(&dir).unwrap();
         let demo = parse("demo.toml".as_ref(), DEMO).unwrap();
+        let engine = Uml { forebay: "/usr/bin/forebay".into(), dataplane: Dataplane::Kernel };
         for arm in &demo.cells[0].arms {
-            let order =
-                Order::of(&Job { scenario: &demo.cells[0], arm, seed: 7 }, Dataplane::Kernel);
+            let order = Order::of(&Job { scenario: &demo.cells[0], arm, seed: 7 }, &engine);
             order.write(&dir).unwrap();
             assert_eq!(Order::read(&dir).unwrap(), order, "{}", arm.name);
         }

@@ -7,14 +7,14 @@ use std::thread;
 use std::time::Duration;
 
 use forebay_lab::engine::{Engine, EngineError, Interrupt, Job, Phase};
-use forebay_lab::netns;
+use forebay_lab::netns::Dataplane;
 use forebay_lab::results::Run;
 use forebay_lab::scenario::{self, Fault, FaultKind, Maker, Process, Queue, QueueKind};
 use forebay_records::packet_log::Fate;
 use forebay_test_support::traces::Traces;
 use forebay_units::Nanos;
 
-use crate::{run, short, stand_in};
+use crate::{run, short, stand_in, with_stand_ins};
 
 pub(crate) fn all_traffic_flows_and_nothing_is_left() {
     for ip in [4, 6] {
@@ -22,13 +22,14 @@ pub(crate) fn all_traffic_flows_and_nothing_is_left() {
         let mut traces = Traces::default();
         let mut phases = Vec::new();
         let job = Job { scenario: &scenario, arm: &scenario.arms[0], seed: 1 };
-        let run = netns::run(&job, &Interrupt::default(), &mut |progress| {
-            traces.look(std::process::id());
-            if phases.last() != Some(&progress.phase) {
-                phases.push(progress.phase);
-            }
-        })
-        .unwrap();
+        let run = with_stand_ins(Dataplane::User)
+            .run(&job, &Interrupt::default(), &mut |progress| {
+                traces.look(std::process::id());
+                if phases.last() != Some(&progress.phase) {
+                    phases.push(progress.phase);
+                }
+            })
+            .unwrap();
         assert_eq!(phases, [Phase::SetUp, Phase::WarmUp, Phase::Measure, Phase::Collect]);
         traces.assert_seen_and_gone(1);
 
@@ -67,7 +68,8 @@ pub(crate) fn sites_have_boxes_of_their_own() {
     let scenario = scenario::parse("short.toml".as_ref(), &text).unwrap().cells.remove(0);
     let mut traces = Traces::default();
     let job = Job { scenario: &scenario, arm: &scenario.arms[0], seed: 1 };
-    let run = netns::run(&job, &Interrupt::default(), &mut |_| traces.look(std::process::id()));
+    let run = with_stand_ins(Dataplane::User)
+        .run(&job, &Interrupt::default(), &mut |_| traces.look(std::process::id()));
     let run = run.unwrap();
     traces.assert_seen_and_gone_with(1, 10);
     let sources: BTreeSet<_> = run.bottleneck.iter().map(|r| r.source).collect();
@@ -105,7 +107,8 @@ pub(crate) fn a_queue_of_the_kernel_s_is_accounted_for() {
     scenario.arms[0].queue = Queue { by: Maker::Kernel, ..Queue::plain(QueueKind::Fifo, limit) };
     let mut traces = Traces::default();
     let job = Job { scenario: &scenario, arm: &scenario.arms[0], seed: 1 };
-    let run = netns::run(&job, &Interrupt::default(), &mut |_| traces.look(std::process::id()));
+    let run = with_stand_ins(Dataplane::User)
+        .run(&job, &Interrupt::default(), &mut |_| traces.look(std::process::id()));
     let run = run.unwrap();
     traces.assert_seen_and_gone(1);
     let count = |fate| run.bottleneck.iter().filter(|r| r.fate == fate).count() as u64;
@@ -130,7 +133,7 @@ pub(crate) fn a_queue_that_the_kernel_lacks_is_named() {
         .status()
         .unwrap();
     let job = Job { scenario: &scenario, arm: &scenario.arms[0], seed: 1 };
-    let checked = netns::Netns::default().check(&job);
+    let checked = with_stand_ins(Dataplane::User).check(&job);
     assert_eq!(checked.is_ok(), has.success(), "{checked:?}");
     if let Err(e) = checked {
         let told = e.to_string();
@@ -151,7 +154,8 @@ pub(crate) fn a_killed_box_is_started_again() {
     scenario.faults = vec![fault(100, Some(400)), fault(900, None)];
     let mut traces = Traces::default();
     let job = Job { scenario: &scenario, arm: &scenario.arms[0], seed: 1 };
-    let run = netns::run(&job, &Interrupt::default(), &mut |_| traces.look(std::process::id()));
+    let run = with_stand_ins(Dataplane::User)
+        .run(&job, &Interrupt::default(), &mut |_| traces.look(std::process::id()));
     let run = run.unwrap();
     traces.assert_seen_and_gone(1);
     let begin = run.start - scenario.warmup;
@@ -167,7 +171,7 @@ pub(crate) fn an_interrupt_leaves_nothing() {
     let interrupt = Interrupt::default();
     let mut traces = Traces::default();
     let job = Job { scenario: &scenario, arm: &scenario.arms[0], seed: 1 };
-    let result = netns::run(&job, &interrupt, &mut |progress| {
+    let result = with_stand_ins(Dataplane::User).run(&job, &interrupt, &mut |progress| {
         traces.look(std::process::id());
         if progress.phase == Phase::WarmUp {
             interrupt.raise();
@@ -182,7 +186,7 @@ pub(crate) fn a_panic_leaves_nothing() {
     let mut traces = Traces::default();
     let job = Job { scenario: &scenario, arm: &scenario.arms[0], seed: 1 };
     let result = panic::catch_unwind(AssertUnwindSafe(|| {
-        netns::run(&job, &Interrupt::default(), &mut |progress| {
+        with_stand_ins(Dataplane::User).run(&job, &Interrupt::default(), &mut |progress| {
             traces.look(std::process::id());
             assert!(progress.phase == Phase::SetUp, "a panic that the test wants");
         })

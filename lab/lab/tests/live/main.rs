@@ -14,7 +14,8 @@ mod wires;
 
 use std::process::ExitCode;
 
-use forebay_lab::engine::{EngineError, Interrupt, Job};
+use forebay_lab::engine::{Engine, EngineError, Interrupt, Job};
+use forebay_lab::netns::{Dataplane, Netns};
 use forebay_lab::results::Run;
 use forebay_lab::scenario::{self, Scenario};
 use forebay_lab::{link, netns, traffic};
@@ -120,7 +121,12 @@ fn short(ip: u8) -> Scenario {
     scenario::parse("short.toml".as_ref(), &text).unwrap().cells.remove(0)
 }
 
+/// Returns the engine with this program in place of the boxes.
+fn with_stand_ins(dataplane: Dataplane) -> Netns {
+    Netns { forebay: std::env::current_exe().unwrap(), dataplane }
+}
+
 fn run(scenario: &Scenario, interrupt: &Interrupt) -> Result<Run, EngineError> {
     let job = Job { scenario, arm: &scenario.arms[0], seed: 1 };
-    netns::run(&job, interrupt, &mut |_| {})
+    with_stand_ins(Dataplane::User).run(&job, interrupt, &mut |_| {})
 }

@@ -8,13 +8,14 @@ use std::fs;
 use std::ops::Range;
 
 use forebay_lab::engine::{Engine, Interrupt, Job};
-use forebay_lab::netns::{Dataplane, Netns};
+use forebay_lab::netns::Dataplane;
 use forebay_lab::results::Run;
 use forebay_lab::scenario::{self, Maker, Scenario, Sendbox};
 use forebay_records::packet_log::Fate;
+use forebay_test_support::traces::Traces;
 use forebay_units::{Nanos, Rate};
 
-use forebay_test_support::traces::Traces;
+use crate::with_stand_ins;
 
 /// Returns a scenario of two seconds with this path, traffic and one bundle.
 pub(crate) fn scenario(path: &str, traffic: &str) -> Scenario {
@@ -359,7 +360,7 @@ pub(crate) fn what_the_engine_lacks_is_named() {
         (clock, "(`clock` of [[fault]]), which this scenario asks for: run it with `--engine sim`"),
     ] {
         let job = Job { scenario: &scenario, arm: &scenario.arms[0], seed: 1 };
-        let error = Netns::default().check(&job).unwrap_err().to_string();
+        let error = with_stand_ins(Dataplane::User).check(&job).unwrap_err().to_string();
         assert!(error.contains(says) && !error.contains('\n'), "{error}");
     }
     let mut nested = scenario(plain, PING);
@@ -367,7 +368,7 @@ pub(crate) fn what_the_engine_lacks_is_named() {
         nested.arms[0].outer = Some(own);
     }
     let job = Job { scenario: &nested, arm: &nested.arms[0], seed: 1 };
-    let error = Netns { dataplane: Dataplane::Kernel }.check(&job).unwrap_err().to_string();
+    let error = with_stand_ins(Dataplane::Kernel).check(&job).unwrap_err().to_string();
     assert!(error.contains("`outer` of [[arm]] needs sendboxes in user space"), "{error}");
 }
 
@@ -388,7 +389,7 @@ pub(crate) fn boxes_are_around_boxes() {
         let mut traces = Traces::default();
         let job = Job { scenario: &scenario, arm: &scenario.arms[0], seed: 1 };
         let look = &mut |_| traces.look(std::process::id());
-        let run = Netns::default().run(&job, &Interrupt::default(), look).unwrap();
+        let run = with_stand_ins(Dataplane::User).run(&job, &Interrupt::default(), look).unwrap();
         // Two namespaces for each site, four that all share, and three of the outer pair.
         traces.assert_seen_and_gone_with(1, 11);
         let trips = round_trips(&run);
@@ -422,7 +423,7 @@ pub(crate) fn sites_take_ways_of_their_own() {
         let mut traces = Traces::default();
         let job = Job { scenario: &scenario, arm: &scenario.arms[0], seed: 1 };
         let look = &mut |_| traces.look(std::process::id());
-        let run = Netns::default().run(&job, &Interrupt::default(), look).unwrap();
+        let run = with_stand_ins(Dataplane::User).run(&job, &Interrupt::default(), look).unwrap();
         traces.assert_seen_and_gone_with(1, 6);
         let (near, far) = (round_trips_of(&run, "near"), round_trips_of(&run, "far"));
         assert!(near.iter().any(|trip| *trip < 40.0), "its way is shorter: {near:?}");

@@ -15,6 +15,7 @@ use std::process::{Command, ExitCode, Output};
 use std::thread;
 
 use forebay_lab::engine::{Engine, EngineError, Interrupt, Job, Phase};
+use forebay_lab::netns::Dataplane;
 use forebay_lab::results::Run;
 use forebay_lab::scenario::{self, Maker, Queue, QueueKind, Scenario};
 use forebay_lab::uml::{self, Uml};
@@ -98,9 +99,14 @@ fn short() -> Scenario {
     scenario::parse("short.toml".as_ref(), text).unwrap().cells.remove(0)
 }
 
+/// Returns the engine with this program in place of the boxes.
+fn engine() -> Uml {
+    Uml { forebay: std::env::current_exe().unwrap(), dataplane: Dataplane::User }
+}
+
 fn run(scenario: &Scenario, interrupt: &Interrupt) -> Result<Run, EngineError> {
     let job = Job { scenario, arm: &scenario.arms[0], seed: 1 };
-    Uml::default().run(&job, interrupt, &mut |_| {})
+    engine().run(&job, interrupt, &mut |_| {})
 }
 
 fn a_seed_gives_the_same_run_again() {
@@ -124,7 +130,7 @@ fn a_seed_gives_the_same_run_again() {
     assert!((20_000_000..20_030_000).contains(&shortest), "{shortest}");
 
     let job = Job { scenario: &scenario, arm: &scenario.arms[0], seed: 2 };
-    let other = Uml::default().run(&job, &Interrupt::default(), &mut |_| {}).unwrap();
+    let other = engine().run(&job, &Interrupt::default(), &mut |_| {}).unwrap();
     assert!(other.requests != first.requests, "another seed asks for other things");
 }
 
@@ -184,7 +190,7 @@ fn an_interrupt_leaves_nothing() {
     let interrupt = Interrupt::default();
     let job = Job { scenario: &scenario, arm: &scenario.arms[0], seed: 1 };
     let mut phases = Vec::new();
-    let ended = Uml::default().run(&job, &interrupt, &mut |progress| {
+    let ended = engine().run(&job, &interrupt, &mut |progress| {
         phases.push(progress.phase);
         if progress.phase == Phase::WarmUp {
             assert_eq!(guests(std::process::id()).len(), 1);
@@ -198,7 +204,7 @@ fn an_interrupt_leaves_nothing() {
 fn a_killed_guest_is_said_to_be() {
     let scenario = short();
     let job = Job { scenario: &scenario, arm: &scenario.arms[0], seed: 1 };
-    let ended = Uml::default().run(&job, &Interrupt::default(), &mut |progress| {
+    let ended = engine().run(&job, &Interrupt::default(), &mut |progress| {
         if progress.phase == Phase::WarmUp {
             for guest in guests(std::process::id()) {
                 let kill = Command::new("kill").args(["-9", &guest.to_string()]).status();

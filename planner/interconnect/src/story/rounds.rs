@@ -32,7 +32,7 @@ impl Stage<'_> {
         let config = self.files.config().to_string_lossy().into_owned();
         let Reader { dir, blueprint, built, .. } = self.reader;
         let namespace = built.open(&blueprint.ops)?;
-        let args = ["plan", "serve", "--config", &config];
+        let args = ["serve", "--config", &config];
         let name = self.service_name();
         self.processes.borrow_mut().start(dir, &name, Kind::Daemon, namespace, args)
     }

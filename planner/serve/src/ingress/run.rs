@@ -1,7 +1,6 @@
 //! Runs the client: asks the service, decides, and changes the kernel, until it is stopped.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::net::Ipv6Addr;
@@ -24,7 +23,7 @@ use crate::neighbour::http::{FetchError, Service};
 
 /// The subcommand with which the client starts its program again as the supervisor. The program
 /// must then call [`supervise`] with the configuration from the arguments.
-pub const SUPERVISOR: [&str; 2] = ["plan", "paths-supervisor"];
+pub const SUPERVISOR: &str = "paths-supervisor";
 /// The time after which the kernel is compared with the plan again, although neither has changed.
 const CHECK: Duration = Duration::from_secs(5);
 /// The time that a start, or the supervisor, waits for the lock of a process that ends.
@@ -189,8 +188,7 @@ pub fn supervise(path: &Path, tell: &mut dyn FnMut(Event)) -> Result<(), Error> 
 }
 
 fn guard(path: &Path) -> Result<Guard, Error> {
-    let [plan, supervisor] = SUPERVISOR.map(OsStr::new);
-    let arguments = [plan, supervisor, "--config".as_ref(), path.as_os_str()];
+    let arguments = [SUPERVISOR.as_ref(), "--config".as_ref(), path.as_os_str()];
     let program = std::env::current_exe();
     program
         .and_then(|program| Guard::start(program.as_os_str(), &arguments))

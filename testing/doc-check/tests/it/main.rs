@@ -1,6 +1,9 @@
-//! The comments and the Markdown of this repository keep to the rules.
+//! The comments and the Markdown of this repository keep to the rules, and its crates to the order
+//! of folders.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod folders;
 
 use std::process::Command;
 

@@ -18,7 +18,7 @@ use forebay_test_support::namespace::{Namespace, enter, within};
 use forebay_test_support::{has_root, without_root};
 use socket2::{Domain, SockAddr, Socket, Type};
 
-use crate::support::process::Process;
+use crate::support::process;
 use crate::support::sites::{RECEIVEBOX, Sites};
 use crate::support::transfer::{FILLING, Transfers};
 use crate::support::{forebay_in, until};
@@ -243,7 +243,7 @@ fn a_stranger_who_poses_as_a_box_is_not_asked() {
     let _strangers = pose_as_boxes(&sites.router);
     check_commands(&sites.router, sendbox.id());
     let log = sites.dir.0.join("exporter.log");
-    let _exporter = Process::start(&sites.router, &["exporter"], "", &log);
+    let _exporter = process::start(&sites.router, &["exporter"], &log);
     let metrics = scrape(&sites.router);
     assert_printable(&metrics);
     let up: Vec<_> = metrics.lines().filter(|line| line.starts_with("forebay_up{")).collect();
@@ -342,7 +342,7 @@ fn a_name_with_escape_sequences_is_shown_as_text() {
         serde_json::from_slice(&command(place, &["status", "--json"]).stdout).unwrap();
     assert_eq!(status[0].receives[0].name, shown);
     let log = sites.dir.0.join("exporter.log");
-    let _exporter = Process::start(place, &["exporter"], "", &log);
+    let _exporter = process::start(place, &["exporter"], &log);
     assert_printable(&scrape(place));
     let other = RECEIVEBOX.replace("10.9.1.0/24", "10.9.0.0/16");
     let other = other.replace("name = \"b\"", &format!("name = {name}"));

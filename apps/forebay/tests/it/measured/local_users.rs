@@ -12,7 +12,7 @@ use forebay_test_support::has_root;
 use forebay_units::Nanos;
 
 use crate::live::local_users::{Strangers, command, pose_as_boxes, scrape, sockets_of, take_names};
-use crate::support::process::Process;
+use crate::support::process;
 use crate::support::sites::{Sites, path};
 use crate::support::transfer::{FILLING, Transfers};
 
@@ -70,9 +70,9 @@ fn no_tick_is_late_and_no_command_slow_while_other_users_attack() {
     let (file, log) = (sites.dir.0.join("sendbox.toml"), sites.dir.0.join("sendbox.log"));
     let ticks = sites.dir.0.join("ticks");
     let arguments = ["sendbox", "--config", path(&file), "--tick-log", path(&ticks)];
-    let mut sendbox = Process::start(&sites.router, &arguments, "", &log);
+    let mut sendbox = process::start(&sites.router, &arguments, &log);
     let log = sites.dir.0.join("exporter.log");
-    let _exporter = Process::start(&sites.router, &["exporter"], "", &log);
+    let _exporter = process::start(&sites.router, &["exporter"], &log);
     let transfers = Transfers::start(&sites, "10.9.9.2", FILLING);
     sites.wait_for_control();
     let mut phases = vec![phase("names taken in advance", &sites)];

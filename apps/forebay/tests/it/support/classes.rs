@@ -6,7 +6,7 @@ use std::time::Instant;
 use forebay_records::Status;
 
 use super::weights::{Exactness, HOSTS, Net};
-use crate::support::process::Process;
+use crate::support::process::{self, Process};
 use crate::support::transfer::Transfers;
 use crate::support::{PROGRAM, until};
 
@@ -40,7 +40,7 @@ impl<'a> Classes<'a> {
         let valid = net.ask(&format!("check {file}"));
         assert!(valid.contains("valid"), "{valid}");
         let log = net.dir.0.join("log");
-        let process = Process::start(&net.router, &["sendbox", "--config", &file], "", &log);
+        let process = process::start(&net.router, &["sendbox", "--config", &file], &log);
         let traffic = HOSTS[..3].iter().map(|host| Transfers::between(&net.from, &net.to, host, 3));
         classes.traffic = traffic.collect();
         (classes, process)

@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 
 use forebay_test_support::Dir;
 use forebay_test_support::namespace::{Namespace, run};
+use forebay_test_support::process::program;
 
-use super::process::Process;
+use super::process::{self, Process};
 use super::{HANG_TIMEOUT, PROGRAM, forebay_in, until};
 
 /// A site, its router with the sendbox, a link of 24 Mbit/s and 40 ms, and the other site.
@@ -87,10 +88,12 @@ impl Sites {
             limit
         );
         let log = dir.0.join("others.log");
-        let link = Process::start(&path, &["link-emulator"], &link, &log);
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &path.0]).arg(program("forebay-lab")).arg("link-emulator");
+        let link = Process::start_logging(&mut command, &link, &log);
         let receivebox = dir.file("receivebox.toml", RECEIVEBOX, 0o644);
         let arguments = ["receivebox", "--config", receivebox.to_str().unwrap()];
-        let receivebox = Process::start(&to, &arguments, "", &log);
+        let receivebox = process::start(&to, &arguments, &log);
         dir.file("sendbox.toml", SENDBOX, 0o644);
         let receivebox = RefCell::new(receivebox);
         Self { from, router, to, path, dir, _link: link, receivebox }
@@ -111,13 +114,13 @@ impl Sites {
         let file = self.dir.file("receivebox.toml", text, 0o644);
         let arguments = ["receivebox", "--config", path(&file)];
         let log = self.dir.0.join("others.log");
-        *self.receivebox.borrow_mut() = Process::start(&self.to, &arguments, "", &log);
+        *self.receivebox.borrow_mut() = process::start(&self.to, &arguments, &log);
     }
 
     pub(crate) fn sendbox(&self) -> Process {
         let file: PathBuf = self.dir.0.join("sendbox.toml");
         let log = self.dir.0.join("sendbox.log");
-        Process::start(&self.router, &["sendbox", "--config", path(&file)], "", &log)
+        process::start(&self.router, &["sendbox", "--config", path(&file)], &log)
     }
 
     /// A sendbox that remembers paths in the file `sendbox-fb-out.paths` of the test's directory.

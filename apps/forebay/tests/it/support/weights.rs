@@ -7,7 +7,7 @@ use forebay_records::Status;
 use forebay_test_support::Dir;
 use forebay_test_support::namespace::{Namespace, run};
 
-use crate::support::process::Process;
+use crate::support::process;
 use crate::support::transfer::Transfers;
 use crate::support::{PROGRAM, until};
 
@@ -169,7 +169,7 @@ impl Net {
         let valid = self.ask(&format!("check {file}"));
         assert!(valid.contains("valid"), "{valid}");
         let log = self.dir.0.join("log");
-        let mut process = Process::start(&self.router, &[role, "--config", &file], "", &log);
+        let mut process = process::start(&self.router, &[role, "--config", &file], &log);
         let all = HOSTS.map(|host| Transfers::between(&self.from, &self.to, host, 3));
         self.check(weights, exactness);
         let reversed = [5, 4, 3, 2, 1];

@@ -1,5 +1,3 @@
 //! Tests with all seeds and topologies, which take long.
 
 mod robustness;
-#[cfg(feature = "unison")]
-mod unison;

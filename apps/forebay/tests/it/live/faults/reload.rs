@@ -11,7 +11,7 @@ use forebay_test_support::has_root;
 use forebay_test_support::namespace::{Namespace, run, within};
 
 use crate::support::probe::Probe;
-use crate::support::process::Process;
+use crate::support::process::{self, Process};
 use crate::support::sites::Sites;
 use crate::support::span::{Span, TO, WIRES};
 use crate::support::transfer::{FILLING, Transfers};
@@ -174,7 +174,7 @@ impl Pair {
 
     fn run(sites: &Sites, place: &Namespace, file: &Path) -> Process {
         let log = sites.dir.0.join("sendbox.log");
-        Process::start(place, &["site", "--config", file.to_str().unwrap()], "", &log)
+        process::start(place, &["site", "--config", file.to_str().unwrap()], &log)
     }
 
     /// Ends the process of one end, and starts another.
@@ -402,7 +402,7 @@ pub(crate) fn reload_in_user_space(
     let log = span.dir.0.join("receivebox.log");
     let receivebox = span.dir.file("receivebox.toml", WIRE_RECEIVEBOX, 0o644);
     let arguments = ["receivebox", "--config", receivebox.to_str().unwrap()];
-    let _receivebox = Process::start(&span.to, &arguments, "", &log);
+    let _receivebox = process::start(&span.to, &arguments, &log);
     let of = |kind, limit| format!("{{ kind = \"{kind}\", limit = \"{limit} packets\" }}");
     let files = [
         wire_file(method, &of(one, 7_000), &wire_lab("fq_codel")),

@@ -15,7 +15,7 @@ use forebay_test_support::namespace::{Namespace, run};
 use super::reload::{CONNECTIONS, End, Pair, WIRE_RECEIVEBOX, head, loops_begun, wire_file};
 use crate::support::capture::{frames_of, is_message};
 use crate::support::probe::Probe;
-use crate::support::process::Process;
+use crate::support::process::{self, Process};
 use crate::support::sites::Sites;
 use crate::support::span::{Span, TO, WIRES};
 use crate::support::transfer::Transfers;
@@ -184,7 +184,7 @@ pub(crate) fn upgrade_in_user_space((method, queues): (&str, u32), judge: impl F
     let log = span.dir.0.join("receivebox.log");
     let receivebox = span.dir.file("receivebox.toml", WIRE_RECEIVEBOX, 0o644);
     let arguments = ["receivebox", "--config", receivebox.to_str().unwrap()];
-    let start_receivebox = || Process::start(&span.to, &arguments, "", &log);
+    let start_receivebox = || process::start(&span.to, &arguments, &log);
     let mut receivebox = start_receivebox();
     span.dir.file("sendbox.toml", &wire_file(method, "\"sfq\"", ""), 0o644);
     let said = span.dir.0.join("sendbox.log");

@@ -10,7 +10,7 @@ use forebay_test_support::has_root;
 use forebay_test_support::namespace::{Namespace, run, within};
 
 use super::floods::captured;
-use crate::support::process::Process;
+use crate::support::process::{self, Process};
 use crate::support::sites::Sites;
 use crate::support::transfer::{FILLING, Transfers};
 use crate::support::{PROGRAM, until};
@@ -45,7 +45,7 @@ key_file = "key"
 fn start(sites: &Sites, place: &Namespace, name: &str, text: &str) -> Process {
     let file = sites.dir.file(&format!("{name}.toml"), text, 0o644);
     let log = sites.dir.0.join(format!("{name}.log"));
-    Process::start(place, &["site", "--config", file.to_str().unwrap()], "", &log)
+    process::start(place, &["site", "--config", file.to_str().unwrap()], &log)
 }
 
 fn status(place: &Namespace) -> Status {

@@ -11,7 +11,7 @@ use forebay_test_support::has_root;
 use forebay_test_support::namespace::{Namespace, run, within};
 use serde_json::Value;
 
-use crate::support::process::Process;
+use crate::support::process::{self, Process};
 use crate::support::sites::Sites;
 use crate::support::transfer::{FILLING, Transfers};
 use crate::support::{PROGRAM, until};
@@ -31,7 +31,7 @@ fn init(sites: &Sites) {
 fn start(sites: &Sites, place: &Namespace, name: &str) -> Process {
     let file = sites.dir.0.join(name).join("site.toml");
     let log = sites.dir.0.join(format!("{name}.log"));
-    Process::start(place, &["site", "--config", file.to_str().unwrap()], "", &log)
+    process::start(place, &["site", "--config", file.to_str().unwrap()], &log)
 }
 
 /// Returns what a process beside the head site's serves.
@@ -51,7 +51,7 @@ fn get(sites: &Sites, port: u16, path: &'static str) -> String {
 /// Returns what an exporter beside the head site's process serves.
 fn metrics(sites: &Sites) -> String {
     let log = sites.dir.0.join("exporter.log");
-    let _exporter = Process::start(&sites.router, &["exporter"], "", &log);
+    let _exporter = process::start(&sites.router, &["exporter"], &log);
     get(sites, 9477, "/metrics")
 }
 
@@ -98,7 +98,7 @@ fn two_sites_control_both_directions_with_one_process_each() {
     run(&format!("ip -n {} link set lo up", sites.router.0));
     let file = sites.dir.0.join("history.db").display().to_string();
     let log_of_watch = sites.dir.0.join("watch.log");
-    let watch = Process::start(&sites.router, &["watch", "--history", &file], "", &log_of_watch);
+    let watch = process::start(&sites.router, &["watch", "--history", &file], &log_of_watch);
     let there = Transfers::start(&sites, "10.9.9.2", FILLING);
     let back = Transfers::between(&sites.to, &sites.from, "10.9.1.2", FILLING);
     for (name, other) in [("head", "branch"), ("branch", "head")] {

@@ -12,7 +12,7 @@ use forebay_test_support::namespace::{Namespace, run, within};
 use forebay_test_support::tun::{Carrier, Tun};
 use forebay_test_support::{Need, skip};
 
-use crate::support::process::Process;
+use crate::support::process::{self, Process};
 use crate::support::sites::Sites;
 use crate::support::transfer::{FILLING, Transfers};
 use crate::support::{PROGRAM, until};
@@ -59,7 +59,7 @@ fn start(sites: &Sites, device: &str) -> [Process; 2] {
         assert!(said.contains("no Ethernet header, as in a tunnel"), "{said}");
         assert!(said.contains("a receivebox counts at tc's ingress here"), "{said}");
         let log = sites.dir.0.join(format!("{name}.log"));
-        Process::start(place, &["site", "--config", file], "", &log)
+        process::start(place, &["site", "--config", file], &log)
     })
 }
 

@@ -1,0 +1,3 @@
+//! Tests that need root and whose verdict does not depend on how busy the machine is.
+
+mod paths;

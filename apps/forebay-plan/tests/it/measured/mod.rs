@@ -1,0 +1,3 @@
+//! Tests that take long, and need BGP daemons.
+
+mod interconnect;

@@ -1,8 +1,0 @@
-//! The study of [`crate::unison`], twice.
-
-use crate::unison::{assert_repeats, topologies};
-
-#[test]
-fn the_study_repeats() {
-    assert_repeats(&topologies(), true);
-}

@@ -1,0 +1,5 @@
+//! Tests of Unison's evaluation whose runs are short enough for every test run.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod measured;
+mod unison;
