@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use forebay_records::STATUS_SOCKET;
 use forebay_system::{local, private};
 
-use crate::read::BoxSocket;
+use crate::socket::BoxSocket;
 
 /// The part of the kernel's list of sockets that is read, in bytes. Other users can make it long.
 const MAX_LIST: u64 = 4 << 20;

@@ -2,7 +2,6 @@
 
 use std::io::{self, Read};
 use std::os::fd::AsRawFd;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -16,6 +15,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::earlier;
+use crate::socket::{BoxSocket, HANGS};
 
 /// The size of the largest answer: about ten thousand bundles.
 const MAX_ANSWER: usize = 64 << 20;
@@ -58,7 +58,7 @@ pub fn reload(
 ) -> io::Result<Vec<(u32, io::Result<Reloaded>)>> {
     let until = Instant::now() + patience;
     let mut sockets = find(RELOAD_SOCKET)?;
-    sockets.retain(|socket| process.is_none_or(|wanted| wanted == socket.process));
+    sockets.retain(|socket| process.is_none_or(|wanted| wanted == socket.process()));
     let answers = exchange(sockets, until).into_iter().map(|(process, text)| {
         let answer = text.and_then(|text| match parse::<Reloaded>(&text) {
             Ok(answer) if answer.version == STATUS_VERSION => Ok(answer),
@@ -68,54 +68,6 @@ pub fn reload(
     });
     Ok(answers.collect())
 }
-
-/// A socket of a running box for commands.
-#[derive(Debug)]
-pub struct BoxSocket {
-    process: u32,
-    path: PathBuf,
-}
-
-impl BoxSocket {
-    pub(crate) fn new(process: u32, path: PathBuf) -> Self {
-        Self { process, path }
-    }
-
-    /// Returns the number of the box's process, by the name of the socket.
-    pub fn process(&self) -> u32 {
-        self.process
-    }
-
-    /// Whether a process has the socket. The process does not notice the question.
-    pub fn is_alive(&self) -> bool {
-        // An abstract name goes with its process.
-        let is_abstract = self.path.as_os_str().as_bytes().first() == Some(&0);
-        is_abstract || local::is_alive(&self.path)
-    }
-
-    /// Connects to the box without waiting. The process that listens is the one that
-    /// [`Self::process`] says, of root or of this user.
-    ///
-    /// # Errors
-    /// If it has ended, or does not accept this command.
-    pub fn connect(&self) -> io::Result<UnixStream> {
-        let (stream, peer) = local::connect(&self.path).map_err(|e| match e.kind() {
-            io::ErrorKind::WouldBlock => io::Error::other(HANGS),
-            io::ErrorKind::PermissionDenied if e.raw_os_error().is_some() => {
-                io::Error::new(e.kind(), REFUSED)
-            }
-            _ => e,
-        })?;
-        if peer.process != self.process {
-            let why = format!("its socket belongs to the process {}", peer.process);
-            return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
-        }
-        Ok(stream)
-    }
-}
-
-const REFUSED: &str = "it answers root and its own user only: run this with sudo";
-const HANGS: &str = "it does not answer: does it hang?";
 
 /// Finds the sockets of a kind of all boxes in this network namespace, by the numbers of their
 /// processes. Some of these may have ended.

@@ -14,6 +14,7 @@ mod bands;
 mod event;
 mod http;
 mod page;
+mod query;
 mod recorder;
 mod run;
 mod series;

@@ -25,6 +25,10 @@ const MAX_DATAGRAM: usize = 256;
 /// The longest credible wait of a datagram. A longer one means that the clock was set.
 const LONGEST_WAIT: Nanos = Nanos::from_secs(1);
 
+/// The time for which the old key is used beside a new one while the other box does not answer
+/// under the new one.
+pub(crate) const BOTH_KEYS: Nanos = Nanos::from_secs(60);
+
 /// The shortest time between two warnings about another protocol version.
 const WARNING_INTERVAL: Nanos = Nanos::from_secs(60);
 

@@ -25,7 +25,7 @@ use forebay_wire::{EpochSize, FingerprintKey};
 
 use crate::Error;
 use crate::channel::{
-    ByAddress, Channel, Datagram, Endpoint, Incoming, Move, Undelivered, packet_length,
+    BOTH_KEYS, ByAddress, Channel, Datagram, Endpoint, Incoming, Move, Undelivered, packet_length,
 };
 use crate::commands::Commands;
 use crate::config::{PeerConfig, ReceiveboxConfig};
@@ -36,7 +36,6 @@ use crate::privileges::{self, Capability};
 use crate::random;
 use crate::reload::{Contents, Difference, Refused, Reloader, Step, Words, difference};
 use crate::resolver::{Resolver, SILENCE};
-use crate::sendbox::BOTH_KEYS;
 use crate::signals::Signals;
 use crate::slots::Slots;
 use crate::status::{State, seconds};

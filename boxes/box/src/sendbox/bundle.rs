@@ -19,7 +19,7 @@ use forebay_wire::{EpochSize, FingerprintKey};
 use super::link_headers::LinkHeaders;
 use super::waits::Waits;
 use crate::Error;
-use crate::channel::{Channel, Datagram, Endpoint, Move, packet_length};
+use crate::channel::{BOTH_KEYS, Channel, Datagram, Endpoint, Move, packet_length};
 use crate::classes;
 use crate::config::{BundleConfig, Policy};
 use crate::diagnosis::{Diagnosis, End, Hint};
@@ -40,9 +40,6 @@ const REMIND_AFTER: Nanos = Nanos::from_millis(200);
 /// The time after which an update is sent again while feedback arrives, so that the receivebox
 /// knows that it is heard.
 const KEEP_ALIVE: Nanos = Nanos::from_secs(2);
-/// The time for which the old key is used beside a new one while the receivebox does not answer
-/// under the new one.
-pub(crate) const BOTH_KEYS: Nanos = Nanos::from_secs(60);
 
 /// What became of a message.
 pub(super) enum Heard {

@@ -26,7 +26,6 @@ use forebay_dataplane::kernel::LoadedEgress;
 use forebay_system::clock;
 use forebay_units::{Nanos, Rate};
 
-pub(crate) use self::bundle::BOTH_KEYS;
 pub use self::logs::LogPaths;
 pub use self::tree::plan;
 pub(crate) use self::user::chunks;

@@ -13,6 +13,7 @@ use forebay_web::token::Hash;
 use serde_json::Value;
 
 use super::*;
+use crate::query::encode;
 use crate::store::Store;
 
 /// A minute, in seconds since 1970.

@@ -16,6 +16,7 @@ use maud::{DOCTYPE, Markup, html};
 
 use crate::bands::{Band, bands, of_series};
 use crate::event::LogEvent;
+use crate::query;
 use crate::recorder::{Live, Recorder};
 use crate::series::{Direction, Range, Row, Sample, Series};
 use crate::store::StoreError;
@@ -409,7 +410,7 @@ fn query(range: Range, peer: Option<&str>) -> String {
     let range = range.word();
     match peer {
         None => format!("?range={range}"),
-        Some(peer) => format!("?range={range}&peer={}", crate::http::encode(peer)),
+        Some(peer) => format!("?range={range}&peer={}", query::encode(peer)),
     }
 }
 

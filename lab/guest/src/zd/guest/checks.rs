@@ -7,6 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::Failure;
+use super::command::run;
 use super::network::{self, Counters, DEVICE, FAR};
 use super::sink::{self, Sink};
 use crate::sockopt;
@@ -78,15 +79,15 @@ pub(super) fn transfer(
 
 /// Takes the device down for a while.
 pub(super) fn down() -> Result<(), Failure> {
-    network::run(&format!("ip link set {DEVICE} down"))?;
+    run(&format!("ip link set {DEVICE} down"))?;
     thread::sleep(FILLED);
-    network::run(&format!("ip link set {DEVICE} up"))?;
+    run(&format!("ip link set {DEVICE} up"))?;
     Ok(())
 }
 
 /// Deletes the queue and adds it again.
 pub(super) fn replace(queue: Queue) -> Result<(), Failure> {
-    network::run(&format!("tc qdisc del dev {DEVICE} root"))?;
+    run(&format!("tc qdisc del dev {DEVICE} root"))?;
     thread::sleep(Duration::from_millis(20));
     network::add_queue(queue)
 }

@@ -1,6 +1,7 @@
 //! The guest's side: its first process, which sets up the network, does the work and powers off.
 
 mod checks;
+mod command;
 mod flows;
 mod network;
 mod poll;

@@ -3,8 +3,8 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::process::Command;
 
+use super::command::run;
 use super::{Failure, tun};
 use crate::zd::order::Queue;
 
@@ -16,17 +16,6 @@ const FAR_DEVICE: &str = "fb-zd1";
 pub(super) const FAR: &str = "10.98.0.2";
 /// The sysctl of `kernel/zd`.
 const SWITCH: &str = "/proc/sys/net/core/zd";
-
-/// Runs a command, which must succeed.
-pub(super) fn run(line: &str) -> Result<String, Failure> {
-    let mut words = line.split(' ');
-    let program = words.next().unwrap_or_default();
-    let out = Command::new(program).args(words).output()?;
-    if out.status.success() {
-        return Ok(String::from_utf8_lossy(&out.stdout).into_owned());
-    }
-    Err(format!("{line}: {}", String::from_utf8_lossy(&out.stderr).trim()).into())
-}
 
 /// The packets that the receiver's TUN device holds: all acknowledgements.
 const ALL: u32 = 10_000;

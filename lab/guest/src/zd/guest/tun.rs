@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::Failure;
-use super::network::run;
+use super::command::run;
 
 /// The longest packet that a read returns: a virtio header and a super-packet.
 const LONGEST: usize = 10 + 65_535;
