@@ -287,10 +287,14 @@ mod tests {
     }
 
     fn limited(mbps: Option<u64>, weights: &[u32]) -> Plan {
+        limited_classes(mbps, weights, &[fifo(7)])
+    }
+
+    fn limited_classes(mbps: Option<u64>, weights: &[u32], classes: &[Discipline]) -> Plan {
         let bundle = |(number, weight): (usize, &u32)| BundleQueues {
             number,
             name: "b".to_owned(),
-            classes: vec![fifo(7)],
+            classes: classes.to_vec(),
             shares: Vec::new(),
             share: Share { weight: *weight, rate: None, ceil: None },
         };
@@ -331,6 +335,25 @@ mod tests {
             changes(&made(&with), &without),
             [again[0], again[1], queue, "delete class fb0:ffff"]
         );
+    }
+
+    #[test]
+    fn classes_below_a_class_that_is_made_again_are_made_again() {
+        let [without, with] =
+            [None, Some(10)].map(|limit| limited_classes(limit, &[1], &[fifo(7), fifo(8)]));
+        let below = [
+            "make class 1000:1",
+            "make qdisc below 1000:1, pfifo limit 7 packets",
+            "make class 1000:101",
+            "make qdisc below 1000:101, pfifo limit 8 packets",
+        ];
+        for (from, to) in [(&without, &with), (&with, &without)] {
+            let steps = changes(&made(from), to);
+            let deleted = steps.iter().position(|step| step == "delete class fb0:1").unwrap();
+            let after: Vec<_> =
+                steps[deleted..].iter().filter(|step| step.contains("1000:")).collect();
+            assert_eq!(after[after.len() - 4..], below, "{steps:?}");
+        }
     }
 
     #[test]
