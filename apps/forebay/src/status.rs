@@ -45,7 +45,8 @@ pub(crate) fn exporter(args: &crate::cli::ExporterArgs) -> ExitCode {
         Ok(stop) => stop,
         Err(e) => return fail(&e, 1),
     };
-    match forebay_status::run(args.listen, &stop, crate::terminal::ready) {
+    match forebay_status::run(args.listen, args.host.clone().into(), &stop, crate::terminal::ready)
+    {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => fail(&format!("cannot listen at {}: {e}", args.listen), 2),
     }

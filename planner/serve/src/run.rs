@@ -164,7 +164,8 @@ pub fn run(path: &Path, stop: &Stop) -> Result<(), Error> {
         }
         let served = {
             let http = http::Http { service: Arc::clone(&service), rounds: rounds.clone() };
-            forebay_web::serve(Arc::new(http), listeners, tls, stop.receiver())
+            let hosts = config.hosts.clone();
+            forebay_web::serve(Arc::new(http), listeners, tls, hosts, stop.receiver())
         };
         rounds.stop();
         stopped.store(true, Ordering::Relaxed);

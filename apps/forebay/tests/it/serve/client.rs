@@ -181,7 +181,7 @@ impl Reply {
 pub(crate) fn request(token: Option<&str>, method: &str, path: &str, body: &str) -> String {
     let token = token.map_or(String::new(), |t| format!("authorization: Bearer {t}\r\n"));
     format!(
-        "{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{token}content-length: {}\r\n\r\n{body}",
+        "{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{token}content-length: {}\r\n\r\n{body}",
         body.len()
     )
 }
