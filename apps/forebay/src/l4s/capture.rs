@@ -13,7 +13,7 @@ use crate::cli::L4sCaptureArgs;
 use crate::fail;
 use crate::terminal::{Failure, note, print};
 
-/// The largest capture in octets, also when it is unpacked; captures are read into memory.
+/// The largest capture in octets; captures are read into memory.
 const LARGEST_FILE: u64 = 1 << 30;
 
 pub(super) fn run(args: &L4sCaptureArgs) -> Result<ExitCode, Failure> {
