@@ -48,8 +48,9 @@ use token::Shown;
 
 /// The threads that answer; an answer may wait for the disk.
 const THREADS: usize = 16;
-/// The time that an orderly stop waits for answers.
-const STOP_TIMEOUT: Duration = Duration::from_secs(2);
+/// The time that an orderly stop waits for answers, and once more for those that compute. A client
+/// that sends nothing more delays it no longer.
+const STOP_TIMEOUT: Duration = Duration::from_millis(400);
 /// The delay before a retry when no file descriptor is free.
 const RETRY_DELAY: Duration = Duration::from_millis(50);
 

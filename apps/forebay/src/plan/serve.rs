@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use forebay_serve::{Error, token};
+use forebay_serve::{Error, Ready, token};
 use forebay_system::privileges;
 
 use crate::cli::{ServeArgs, SpeakerArgs};
@@ -14,8 +14,13 @@ pub(super) fn serve(args: &ServeArgs) -> ExitCode {
         return end(forebay_serve::check(&args.config));
     }
     privileges::protect();
+    // Until here a signal ends the process at once, whatever it reads or waits for.
+    let ready = match Ready::new(&args.config) {
+        Ok(ready) => ready,
+        Err(e) => return fail(&e, e.exit_code()),
+    };
     match stop() {
-        Ok(stop) => end(forebay_serve::run(&args.config, &stop)),
+        Ok(stop) => end(ready.run(&stop)),
         Err(e) => fail(&e, 1),
     }
 }

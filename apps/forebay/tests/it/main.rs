@@ -28,4 +28,6 @@ mod rootless;
 #[cfg(feature = "plan")]
 mod serve;
 mod settings;
+#[cfg(feature = "plan")]
+mod signals;
 mod support;
