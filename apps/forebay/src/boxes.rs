@@ -99,10 +99,12 @@ pub(crate) fn detach(interfaces: &[String]) -> ExitCode {
 pub(crate) fn keygen(file: &Path) -> ExitCode {
     privileges::protect();
     match generate_key(&[file]) {
-        Ok(()) => {
+        Ok(fingerprint) => {
             // The key is there, whether or not this can be printed.
             let _ = print(&format!(
-                "{}: new key written; copy it to the other box and keep it readable by root only\n",
+                "{}: new key written, with the fingerprint {fingerprint}\ncopy it to the other box \
+                 securely, keep it readable by root only, and compare the fingerprints that \
+                 `forebay check` prints at both ends\n",
                 file.display()
             ));
             ExitCode::SUCCESS

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use forebay_box::config::{
-    Dataplane, LinkConfig, Method, ReceiveboxConfig, SendboxConfig, SiteConfig, effective,
+    Dataplane, Key, LinkConfig, Method, ReceiveboxConfig, SendboxConfig, SiteConfig, effective,
 };
 use forebay_box::{Error, sendbox};
 use forebay_cli::programs::LAB;
@@ -76,14 +76,15 @@ fn configuration(outline: &Outline, file: &Path) -> Result<String, Error> {
         let peers = count(config.bundles.len(), "bundle");
         let what = format!("site that sends {peers} and receives {}", config.peers.len());
         let config = config.into();
-        return Ok(with_kernel_queues(&config, what)? + &shares(&config));
+        return Ok(with_kernel_queues(&config, what)? + &shares(&config) + &keys_of(&config));
     }
     if outline.receivebox.is_some() {
         let config = ReceiveboxConfig::load(file)?;
         for warning in config.warnings() {
             warn(format_args!("{}: warning: {warning}", file.display()));
         }
-        return Ok(format!("receivebox with {}", count(config.peers.len(), "bundle")));
+        let keys = keys(config.peers.iter().map(|peer| (&*peer.name, &peer.key)));
+        return Ok(format!("receivebox with {}{keys}", count(config.peers.len(), "bundle")));
     }
     if outline.link.is_some() {
         let config = LinkConfig::load(file)?;
@@ -97,9 +98,24 @@ fn configuration(outline: &Outline, file: &Path) -> Result<String, Error> {
     let config = SendboxConfig::load(file)?;
     let what = format!("sendbox with {}", count(config.bundles.len(), "bundle"));
     if let Dataplane::User(ports) = &config.dataplane {
-        return Ok(format!("{what}; {}{}", at_death(ports.method), shares(&config)));
+        let death = at_death(ports.method);
+        return Ok(format!("{what}; {death}{}{}", shares(&config), keys_of(&config)));
     }
-    Ok(with_kernel_queues(&config, what)? + &shares(&config))
+    Ok(with_kernel_queues(&config, what)? + &shares(&config) + &keys_of(&config))
+}
+
+/// The lines with the fingerprints of the keys of a sendbox.
+fn keys_of(config: &SendboxConfig) -> String {
+    keys(config.bundles.iter().map(|bundle| (&*bundle.name, &bundle.key)))
+}
+
+/// The lines with the fingerprints of keys, which are the same at both ends.
+fn keys<'a>(all: impl Iterator<Item = (&'a str, &'a Key)>) -> String {
+    let mut lines = "\nfingerprints of keys, the same at both ends:".to_owned();
+    for (name, key) in all {
+        let _ = write!(lines, "\n  {name}: {}", key.fingerprint());
+    }
+    lines
 }
 
 /// The lines that say what each bundle has of the common limit; none without one.

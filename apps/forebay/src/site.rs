@@ -1,8 +1,9 @@
 //! `forebay site init`: writes the files and keys of sites.
 
-use std::fs;
-use std::io::{self, BufRead, IsTerminal};
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::{self, BufRead, IsTerminal, Write};
 use std::net::SocketAddr;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -166,30 +167,44 @@ fn ask() -> Result<Vec<String>, Failure> {
 fn write(directory: &Path, sites: &[Site]) -> Result<String, Failure> {
     for site in sites {
         let path = directory.join(&site.name);
+        // Keys will be in it.
         fs::create_dir_all(directory)
-            .and_then(|()| fs::create_dir(&path))
+            .and_then(|()| DirBuilder::new().mode(0o700).create(&path))
             .map_err(|e| format!("cannot make {}: {e}", path.display()))?;
     }
-    let mut text = String::new();
+    let (mut text, mut keys) = (String::new(), String::new());
     for (index, site) in sites.iter().enumerate() {
         for other in &sites[..index] {
             let here = directory.join(&site.name).join(format!("{}.key", other.name));
             let there = directory.join(&other.name).join(format!("{}.key", site.name));
-            generate_key(&[&here, &there])
+            let fingerprint = generate_key(&[&here, &there])
                 .map_err(|e| format!("cannot write {}: {e}", here.display()))?;
+            keys += &format!(
+                "fingerprint of the key of {} and {}: {fingerprint}\n",
+                other.name, site.name
+            );
         }
         let others: Vec<_> = sites.iter().filter(|other| other.name != site.name).collect();
         let file = directory.join(&site.name).join("site.toml");
-        fs::write(&file, site.file(&others))
+        let mut options = OpenOptions::new();
+        options
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&file)
+            .and_then(|mut open| open.write_all(site.file(&others).as_bytes()))
             .map_err(|e| format!("cannot write {}: {e}", file.display()))?;
         let path = directory.join(&site.name);
         text += &format!(
-            "{}: copy it to {} securely, and run there: sudo forebay site --config site.toml\n",
+            "{0}: copy it to {1} securely, for example with `scp -rp`, remove it here with `rm -r \
+             {0}`, and run there: sudo forebay site --config site.toml\n",
             path.display(),
             site.name
         );
     }
-    Ok(text)
+    text += "whoever has a key can pose as a site, so that no copy should stay here; `forebay check` \
+             and `forebay status` print fingerprints, which are the same at both ends:\n";
+    Ok(text + &keys)
 }
 
 #[cfg(test)]
@@ -253,10 +268,21 @@ mod tests {
     fn both_ends_get_one_key_and_nothing_is_replaced() {
         let directory = std::env::temp_dir().join(format!("fb-site-{}", std::process::id()));
         let sites = sites(&args(&[HEAD, BRANCH])).unwrap();
-        write(&directory, &sites).unwrap();
+        let text = write(&directory, &sites).unwrap();
         let read = |name: &str| fs::read_to_string(directory.join(name)).unwrap();
         assert_eq!(read("head/branch.key"), read("branch/head.key"));
         assert!(read("head/site.toml").contains("[[peer]]"));
+        let key = read("head/branch.key");
+        let fingerprint = key.parse::<forebay_box::config::Key>().unwrap().fingerprint();
+        let told = format!("fingerprint of the key of head and branch: {fingerprint}\n");
+        assert!(text.ends_with(&told) && text.contains("remove it here"), "{text}");
+        assert!(!text.contains(key.trim().rsplit(' ').next().unwrap()), "{text}");
+        let mode = |name: &str| {
+            let there = fs::metadata(directory.join(name)).unwrap();
+            std::os::unix::fs::MetadataExt::mode(&there) & 0o777
+        };
+        let modes = ["head", "head/branch.key", "head/site.toml"].map(mode);
+        assert_eq!(modes, [0o700, 0o600, 0o600]);
         let again = write(&directory, &sites).unwrap_err().to_string();
         fs::remove_dir_all(&directory).unwrap();
         assert!(again.contains("File exists"), "{again}");

@@ -44,7 +44,8 @@ pub(crate) fn exporter(args: &crate::cli::ExporterArgs) -> ExitCode {
         Ok(stop) => stop,
         Err(e) => return fail(&e, 1),
     };
-    match forebay_status::run(args.listen, &stop, crate::service::ready) {
+    let names = args.host.clone().into();
+    match forebay_status::run(args.listen, names, &stop, crate::service::ready) {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => fail(&format!("cannot listen at {}: {e}", args.listen), 2),
     }
@@ -164,6 +165,7 @@ fn send(f: &mut fmt::Formatter<'_>, bundle: &SendStatus) -> fmt::Result {
     if !counts.is_empty() {
         wrapped(f, &format!("since the start, here: {}", counts.join(", ")))?;
     }
+    key(f, bundle.key_fingerprint.as_deref())?;
     if let Some(phase) = &bundle.phase {
         wrapped(f, &format!("rate: {phase}"))?;
     }
@@ -203,7 +205,16 @@ fn receive(f: &mut fmt::Formatter<'_>, bundle: &ReceiveStatus) -> fmt::Result {
     if let Some(trouble) = &bundle.trouble {
         wrapped(f, &format!("TROUBLE: {trouble}"))?;
     }
+    key(f, bundle.key_fingerprint.as_deref())?;
     wrapped(f, &format!("{packets} packets, {:.1} MB", *bytes as f64 / 1e6))
+}
+
+/// Writes the fingerprint of a key, by which people see that both ends have the same one.
+fn key(f: &mut fmt::Formatter<'_>, fingerprint: Option<&str>) -> fmt::Result {
+    match fingerprint {
+        Some(fingerprint) => wrapped(f, &format!("fingerprint of the key: {fingerprint}")),
+        None => Ok(()),
+    }
 }
 
 /// Writes lines of at most [`WIDTH`] columns, indented.
@@ -253,6 +264,7 @@ mod tests {
             strangers: 0,
             sends: vec![SendStatus {
                 name: "branch".to_owned(),
+                key_fingerprint: Some("630d-cd29-66c4-3366".to_owned()),
                 receivebox: "192.0.2.1:28316".parse().ok(),
                 moves: 0,
                 mode: "delay control".to_owned(),
@@ -291,6 +303,7 @@ mod tests {
             }],
             receives: vec![ReceiveStatus {
                 name: "branch".to_owned(),
+                key_fingerprint: None,
                 sendbox: "192.0.2.1:28316".parse().ok(),
                 moves: 0,
                 trouble: Some(format!("no message {}", "for a long time ".repeat(8))),
@@ -324,7 +337,7 @@ mod tests {
                      Mbit/s: limit 24.00, sent 23.50, received unknown; lost 1.2 %\n    \
                      round trip 52.0 ms, at least 50.0 ms (3.2 s old); wait 2.0 ms in the\n      \
                      network, 34.1 ms here (102 kB)\n    since the start, here: dropped 12, \
-                     marked 3\n    rate: probing for more, no queue seen\n    1.5 s ago: epoch 256 -> 128 packets\n\n  \
+                     marked 3\n    fingerprint of the key: 630d-cd29-66c4-3366\n    rate: probing for more, no queue seen\n    1.5 s ago: epoch 256 -> 128 packets\n\n  \
                      from branch (192.0.2.1:28316): not heard yet\n    TROUBLE: no message";
         assert!(text.starts_with(start), "{text}");
         assert!(text.ends_with("\n    12 packets, 3.4 MB\n"), "{text}");

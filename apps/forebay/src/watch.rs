@@ -25,6 +25,7 @@ pub(crate) fn watch(args: &WatchArgs) -> ExitCode {
         history: args.history.clone(),
         token: args.token_hash,
         tls: files.map(|(certificate, key)| tls::Files { certificate, key, clients: None }),
+        hosts: args.host.clone(),
         cleartext: args.cleartext,
     };
     let stop = match service::stop() {

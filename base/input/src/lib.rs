@@ -29,7 +29,7 @@ mod zstd;
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io::{self, IsTerminal, Read};
+use std::io::{self, ErrorKind, IsTerminal, Read};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
@@ -41,6 +41,9 @@ pub use text::{Undecoded, decode};
 use unpack::Unpacked;
 pub use unpack::{Compression, unpack};
 
+/// The most octets that a compressed file may unpack to where it is read into memory, unless its
+/// reader allows less. What a plain file takes can be seen before.
+pub const MAX_UNPACKED: u64 = 256 << 20;
 /// The name that stands for the standard input.
 const STANDARD_INPUT: &str = "-";
 
@@ -83,13 +86,13 @@ pub fn open(path: &Path, most: u64) -> Result<Input, ConfigError> {
 }
 
 /// Reads the file at `path`, or the standard input if it is `-`, into memory: at most `most`
-/// octets, also of a compressed one.
+/// octets, and of a compressed one at most [`MAX_UNPACKED`].
 ///
 /// # Errors
 /// As [`open`]; or if the file is damaged, larger, or cut before its first octet.
 pub fn read(path: &Path, most: u64) -> Result<Contents, ConfigError> {
     let from = file(path, true)?;
-    let contents = contents(path, begin(path, from, most)?, most)?;
+    let contents = contents(path, begin(path, from, most.min(MAX_UNPACKED))?, most)?;
     if contents.octets.is_empty() {
         return Err(error(path, nothing(contents.is_cut)));
     }
@@ -202,7 +205,10 @@ fn nothing(is_cut: bool) -> &'static str {
 fn contents(path: &Path, mut input: Input, most: u64) -> Result<Contents, ConfigError> {
     let mut octets = Vec::new();
     let limit = most.saturating_add(1);
-    (&mut input).take(limit).read_to_end(&mut octets).map_err(|e| unread(path, &e))?;
+    (&mut input).take(limit).read_to_end(&mut octets).map_err(|e| match e.kind() {
+        ErrorKind::FileTooLarge if most > MAX_UNPACKED => error(path, format!("{e}, or unpack it")),
+        _ => unread(path, &e),
+    })?;
     if octets.len() as u64 > most {
         return Err(error(path, format!("is larger than {most} octets: split it")));
     }

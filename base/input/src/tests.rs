@@ -150,6 +150,19 @@ fn files_that_cannot_be_read_are_named_by_their_kind() {
     assert!(error("/nowhere".as_ref()).starts_with("cannot be read: No such file"));
 }
 
+#[test]
+fn what_a_small_file_unpacks_to_in_memory_is_bounded_whatever_its_reader_allows() {
+    let dir = Dir::new("input-bomb");
+    // Parts of a mebibyte, as a file that is put together.
+    let parts = gzip(&vec![0; 1 << 20]).repeat(257);
+    let path = written(&dir, "bomb.gz", &parts);
+    let error = read(&path, 1 << 30).unwrap_err().message;
+    assert_eq!(error, "unpacks to more than 268435456 octets: split it, or unpack it");
+    // A stream does not keep it.
+    let mut stream = open(&path, 1 << 30).unwrap();
+    assert_eq!(io::copy(&mut stream, &mut io::sink()).unwrap(), 257 << 20);
+}
+
 /// The header of a file in a tar archive, without its sums.
 fn tar() -> Vec<u8> {
     let mut header = vec![0; 512];

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::{Body as _, Incoming};
-use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Response, StatusCode};
@@ -135,7 +135,12 @@ async fn respond<S: Service>(
     request: hyper::Request<Incoming>,
     link: &Link<S>,
 ) -> Response<Answered> {
-    let service = &link.shared.service;
+    let Shared { service, hosts, tls, .. } = &*link.shared;
+    if tls.is_none()
+        && let Err(answer) = hosts.check(&request)
+    {
+        return finish(None, answer, link);
+    }
     let route = match service.find(request.method().as_str(), request.uri().path()) {
         Ok(route) => route,
         Err(answer) => return finish(None, answer, link),
@@ -152,8 +157,7 @@ async fn attend<S: Service>(
     link: &Link<S>,
 ) -> Result<Response<Answered>, Answer> {
     let service = &link.shared.service;
-    let host = request.headers().get(HOST).and_then(|host| host.to_str().ok());
-    let who = service.authenticate(route, &shown(&request, link), host)?;
+    let who = service.authenticate(route, &shown(&request, link))?;
     if let Some(who) = who {
         if !link.slot.belongs_to(who) {
             let message = "too many connections of this client: close some";

@@ -2,7 +2,8 @@
 //! make large or long has a limit.
 //!
 //! A program implements [`Service`] and calls [`serve`]. [`token`] has the credentials of clients,
-//! [`tls`] the certificates, and [`events`] the listeners for server-sent events.
+//! [`tls`] the certificates, and [`events`] the listeners for server-sent events. Without TLS, a
+//! request that names a host other than [`Hosts`] is refused with 403.
 //!
 //! | what | bound | beyond it |
 //! |---|---|---|
@@ -22,6 +23,7 @@ pub mod answer;
 mod body;
 mod connection;
 pub mod events;
+mod host;
 mod slots;
 mod stop;
 pub mod tls;
@@ -36,6 +38,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 pub use answer::Answer;
+pub use host::{HostName, Hosts};
 pub use slots::{MAX_CONNECTIONS, MAX_HALF_OPEN, MAX_HALF_OPEN_PER_HOST, MAX_PER_CLIENT};
 pub use stop::{Stop, StopAtEnd};
 
@@ -45,8 +48,9 @@ use token::Shown;
 
 /// The threads that answer; an answer may wait for the disk.
 const THREADS: usize = 16;
-/// The time that an orderly stop waits for answers.
-const STOP_TIMEOUT: Duration = Duration::from_secs(2);
+/// The time that an orderly stop waits for answers, and once more for those that compute. A client
+/// that sends nothing more delays it no longer.
+const STOP_TIMEOUT: Duration = Duration::from_millis(400);
 /// The delay before a retry when no file descriptor is free.
 const RETRY_DELAY: Duration = Duration::from_millis(50);
 
@@ -68,17 +72,13 @@ pub trait Service: Debug + Send + Sync + 'static {
         0
     }
 
-    /// Returns the client with the credentials that were shown, which named `host` as the host of
-    /// the service; `None` is anyone, whose connection stays half-open.
+    /// Returns the client with the credentials that were shown; `None` is anyone, whose connection
+    /// stays half-open.
     ///
     /// # Errors
     /// If the client may not use the route: the answer.
-    fn authenticate(
-        &self,
-        route: &Self::Route,
-        shown: &Shown,
-        host: Option<&str>,
-    ) -> Result<Option<Self::Who>, Answer>;
+    fn authenticate(&self, route: &Self::Route, shown: &Shown)
+    -> Result<Option<Self::Who>, Answer>;
 
     /// Counts a request against the limit of its client. By default there is no limit.
     ///
@@ -146,6 +146,7 @@ struct Shared<S: Service> {
     service: Arc<S>,
     slots: Slots<S::Who>,
     tls: Option<tls::Acceptor>,
+    hosts: Hosts,
 }
 
 /// Returns sockets that listen at all of `addresses`.
@@ -164,7 +165,8 @@ pub fn listen(addresses: &[SocketAddr]) -> Result<Vec<TcpListener>, (SocketAddr,
     addresses.iter().map(open).collect()
 }
 
-/// Answers at `listeners` until `stop` is sent or dropped.
+/// Answers at `listeners` until `stop` is sent or dropped. Without TLS, clients have to call the
+/// service by one of `hosts`.
 ///
 /// # Errors
 /// If the asynchronous runtime cannot be started.
@@ -172,13 +174,14 @@ pub fn serve<S: Service>(
     service: Arc<S>,
     listeners: Vec<TcpListener>,
     tls: Option<tls::Acceptor>,
+    hosts: Hosts,
     stop: oneshot::Receiver<()>,
 ) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(THREADS)
         .build()?;
-    let shared = Arc::new(Shared { service, slots: Slots::default(), tls });
+    let shared = Arc::new(Shared { service, slots: Slots::default(), tls, hosts });
     let outcome = runtime.block_on(async {
         for listener in listeners {
             let listener = tokio::net::TcpListener::from_std(listener)?;

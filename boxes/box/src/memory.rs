@@ -176,7 +176,7 @@ pub(crate) fn known_path(
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::os::unix::fs::symlink;
+    use std::os::unix::fs::{chown, symlink};
     use std::path::Path;
 
     use super::*;
@@ -313,6 +313,27 @@ mod tests {
         assert!(PathMemory::at(place.file()).file.is_some());
         symlink(place.file(), place.0.join("link")).unwrap();
         assert!(PathMemory::at(place.0.join("link")).file.is_none());
+        assert!(PathMemory::at(place.0.clone()).file.is_none(), "it is a directory");
+        let pipe = place.0.join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        assert!(PathMemory::at(pipe).file.is_none(), "it is a pipe, and nothing waits for it");
+        if private::user() == 0 {
+            chown(place.file(), Some(65_534), None).unwrap();
+            assert!(PathMemory::at(place.file()).file.is_none(), "it is another user's");
+        }
+    }
+
+    #[test]
+    fn a_huge_file_is_not_read_and_is_replaced() {
+        let place = Place::new("huge");
+        let file = File::create(place.file()).unwrap();
+        file.set_len(1 << 40).unwrap();
+        let mut memory = PathMemory::at(place.file());
+        assert!(memory.earlier.is_empty());
+        memory.write([path(7, V4)].into_iter());
+        assert!(file.metadata().unwrap().len() < 1000);
+        drop(memory);
+        assert!(recalled(&place.file()).is_some());
     }
 
     /// A full disk: it is said once, and the box goes on.

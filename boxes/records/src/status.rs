@@ -60,6 +60,9 @@ pub struct NotUnderstood {
 pub struct SendStatus {
     /// The name of the bundle.
     pub name: String,
+    /// The fingerprint of its key, which is that of the receivebox's key.
+    #[serde(default)]
+    pub key_fingerprint: Option<String>,
     /// The address to which messages for its receivebox go; `None` if it is not known yet.
     pub receivebox: Option<SocketAddr>,
     /// The number of times that the receivebox was followed to another address.
@@ -183,6 +186,9 @@ pub struct Decision {
 pub struct ReceiveStatus {
     /// The name of the bundle.
     pub name: String,
+    /// The fingerprint of its key, which is that of the sendbox's key.
+    #[serde(default)]
+    pub key_fingerprint: Option<String>,
     /// The address to which messages for its sendbox go; `None` if it is not known yet.
     pub sendbox: Option<SocketAddr>,
     /// The number of times that the sendbox was followed to another address.

@@ -6,22 +6,27 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use forebay_web::token::Shown;
-use forebay_web::{Answer, Request, Service, Stop, listen, serve};
+use forebay_web::{Answer, Hosts, Request, Service, Stop, listen, serve};
 
 use crate::{metrics, read};
 
 /// The time that the boxes have for their answers.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Serves the metrics of all boxes in this network namespace, until `stop`. `ready` is called with
-/// the address once it listens.
+/// Serves the metrics of all boxes in this network namespace, until `stop`. Clients have to call
+/// the exporter by one of `hosts`. `ready` is called with the address once it listens.
 ///
 /// # Errors
 /// If the address cannot be listened at.
-pub fn run(address: SocketAddr, stop: &Stop, ready: impl Fn(SocketAddr)) -> io::Result<()> {
+pub fn run(
+    address: SocketAddr,
+    hosts: Hosts,
+    stop: &Stop,
+    ready: impl Fn(SocketAddr),
+) -> io::Result<()> {
     let listeners = listen(&[address]).map_err(|(_, e)| e)?;
     listeners.iter().filter_map(|listener| listener.local_addr().ok()).for_each(ready);
-    serve(Arc::new(Exporter), listeners, None, stop.receiver())
+    serve(Arc::new(Exporter), listeners, None, hosts, stop.receiver())
 }
 
 /// The metrics, for everyone who reaches the address.
@@ -44,7 +49,7 @@ impl Service for Exporter {
         }
     }
 
-    fn authenticate(&self, (): &(), _: &Shown, _: Option<&str>) -> Result<Option<()>, Answer> {
+    fn authenticate(&self, (): &(), _: &Shown) -> Result<Option<()>, Answer> {
         Ok(Some(()))
     }
 

@@ -192,6 +192,7 @@ mod tests {
             strangers: 0,
             sends: vec![SendStatus {
                 name: "branch \"a\"".to_owned(),
+                key_fingerprint: None,
                 receivebox: "192.0.2.1:28316".parse().ok(),
                 moves: 0,
                 mode: "pass-through".to_owned(),
@@ -227,6 +228,7 @@ mod tests {
             }],
             receives: vec![ReceiveStatus {
                 name: "branch".to_owned(),
+                key_fingerprint: None,
                 sendbox: "192.0.2.1:28316".parse().ok(),
                 moves: 0,
                 trouble: Some("no message".to_owned()),

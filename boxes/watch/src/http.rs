@@ -1,6 +1,5 @@
 //! The page over HTTP.
 
-use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use forebay_records::Status;
@@ -196,21 +195,11 @@ impl forebay_web::Service for Site {
         Ok(route)
     }
 
-    fn authenticate(
-        &self,
-        (_, route): &Self::Route,
-        shown: &Shown,
-        host: Option<&str>,
-    ) -> Result<Option<()>, Answer> {
+    fn authenticate(&self, (_, route): &Self::Route, shown: &Shown) -> Result<Option<()>, Answer> {
         match &self.credential {
             _ if *route == Route::Health => Ok(None),
             Some(credential) if shown.find([credential]).is_some() => Ok(Some(())),
             Some(_) => Err(Answer::unauthorized(true)),
-            // A page of others can have a name that leads to this address.
-            None if !is_literal(host) => {
-                let message = "write the address as a number, or localhost";
-                Err(Answer::error(403, "host", None, message))
-            }
             None => Ok(Some(())),
         }
     }
@@ -251,17 +240,6 @@ impl forebay_web::Service for Site {
     fn end(&self) {
         self.hub.end();
     }
-}
-
-/// Whether a `Host` header names an address or this machine, and no name of others.
-fn is_literal(host: Option<&str>) -> bool {
-    let Some(host) = host else { return false };
-    let host = match host.rsplit_once(':') {
-        Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) => name,
-        _ => host,
-    };
-    let bare = host.trim_start_matches('[').trim_end_matches(']');
-    host.eq_ignore_ascii_case("localhost") || bare.parse::<IpAddr>().is_ok()
 }
 
 #[cfg(test)]

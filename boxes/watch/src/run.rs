@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use forebay_web::tls::{self, Acceptor, TlsError};
 use forebay_web::token::{Credential, Hash};
-use forebay_web::{Stop, listen, serve};
+use forebay_web::{HostName, Stop, listen, serve};
 
 use crate::http::Site;
 use crate::recorder::Recorder;
@@ -35,6 +35,8 @@ pub struct Options {
     pub token: Option<Hash>,
     /// The certificate and key; `None` is HTTP without TLS.
     pub tls: Option<tls::Files>,
+    /// The names by which browsers may call the page without TLS.
+    pub hosts: Vec<HostName>,
     /// Whether the page may cross a network without TLS.
     pub cleartext: bool,
 }
@@ -114,7 +116,8 @@ pub fn run(options: &Options, stop: &Stop, ready: impl Fn(SocketAddr)) -> Result
             let _end = end;
             poll(site_, stopped_);
         });
-        let served = serve(Arc::clone(&site), listeners, acceptor, stop.receiver());
+        let hosts = options.hosts.clone().into();
+        let served = serve(Arc::clone(&site), listeners, acceptor, hosts, stop.receiver());
         stopped.store(true, Ordering::Relaxed);
         served
     });
@@ -170,6 +173,7 @@ mod tests {
             history: "h".into(),
             token: token.then(|| Hash::of(b"t")),
             tls: tls.then(|| files.clone()),
+            hosts: Vec::new(),
             cleartext,
         };
         for (listen, token, tls, cleartext, expected) in [

@@ -15,6 +15,7 @@ use forebay_plan::allocate::{Binning, Method, Wba};
 use forebay_plan::hints;
 use forebay_plan::plan::{self, Scope};
 use forebay_units::Rate;
+use forebay_web::{HostName, Hosts};
 use serde::Deserialize;
 
 use bmp::BmpTable;
@@ -60,6 +61,8 @@ struct File {
 #[serde(deny_unknown_fields)]
 struct ServeTable {
     listen: Spanned<Vec<Spanned<String>>>,
+    #[serde(default)]
+    hosts: Vec<Spanned<String>>,
     state: PathBuf,
     topology: PathBuf,
     providers: PathBuf,
@@ -191,6 +194,8 @@ pub struct Neighbour {
 pub struct Config {
     /// The addresses to listen at.
     pub listen: Vec<SocketAddr>,
+    /// The names by which clients may call the service without TLS.
+    pub hosts: Hosts,
     /// The path of the database.
     pub state: PathBuf,
     /// The files of the network.
@@ -282,6 +287,11 @@ impl File {
             let message = format!("write 1 to {MOST_ADDRESSES} addresses");
             return Err(source.error_at(serve.listen.span(), "serve.listen", message));
         }
+        let host = |name: &Spanned<String>| {
+            let parsed = name.get_ref().parse::<HostName>();
+            parsed.map_err(|message| source.error_at(name.span(), "serve.hosts", message))
+        };
+        let hosts = serve.hosts.iter().map(host).collect::<Result<Vec<_>, _>>()?.into();
         let interval = match &serve.interval {
             None => Duration::from_secs(300),
             Some(value) => {
@@ -346,6 +356,7 @@ impl File {
         let bmp = self.bmp(&source)?;
         Ok(Config {
             listen,
+            hosts,
             state: at(&serve.state),
             files: Files {
                 topology: at(&serve.topology),

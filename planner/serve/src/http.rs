@@ -45,12 +45,7 @@ impl forebay_web::Service for Http {
         route.largest
     }
 
-    fn authenticate(
-        &self,
-        route: &Route,
-        shown: &Shown,
-        _host: Option<&str>,
-    ) -> Result<Option<Who>, Answer> {
+    fn authenticate(&self, route: &Route, shown: &Shown) -> Result<Option<Who>, Answer> {
         if route.access == Access::Anyone {
             return Ok(None);
         }

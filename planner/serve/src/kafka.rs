@@ -6,7 +6,13 @@
 //! memory, so a new start has a use for new records only, and each service needs all records.
 
 #[cfg(feature = "kafka")]
+pub mod batch;
+#[cfg(feature = "kafka")]
 pub mod client;
+#[cfg(feature = "kafka")]
+mod connection;
+#[cfg(feature = "kafka")]
+mod wire;
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -55,6 +61,10 @@ pub struct Progress {
     pub octets: u64,
     /// The messages that the broker removed before they were read.
     pub expired: u64,
+    /// The batches that were skipped, since they are too large or cannot be read.
+    pub refused: u64,
+    /// The last of these batches, and what is wrong with it.
+    pub refusal: Option<String>,
     /// The partitions of the topic.
     pub partitions: BTreeMap<i32, Partition>,
 }
@@ -109,6 +119,16 @@ impl Feed {
     /// Counts messages that the broker removed before they were read.
     pub fn expire(&self, messages: u64) {
         self.progress().expired += messages;
+    }
+
+    /// Notes that the batch at an offset of a partition is skipped. A start of the service that
+    /// reads it again skips it again.
+    pub fn refuse(&self, partition: i32, offset: i64, why: &str) {
+        let why = format!("the batch at offset {offset} of partition {partition} {why}");
+        tracing::warn!("a batch of Kafka is skipped: {why}");
+        let mut progress = self.progress();
+        progress.refused += 1;
+        progress.refusal = Some(why);
     }
 
     /// Notes that reading failed.

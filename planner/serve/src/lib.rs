@@ -45,4 +45,4 @@ pub mod topology_check;
 
 pub use config::Config;
 pub use forebay_web::{answer, events, token};
-pub use run::{Error, SUPERVISOR, Stop, check, run, supervise};
+pub use run::{Error, Ready, SUPERVISOR, Stop, check, run, supervise};

@@ -113,6 +113,7 @@ fn relayed(families: &mut Families, relayed: &Value) {
         ("kafka_messages", "messages", "Messages read from Kafka."),
         ("kafka_bytes", "octets", "Octets of these messages."),
         ("kafka_expired", "expired", "Messages that the brokers removed before they were read."),
+        ("kafka_refused", "refused", "Batches that were skipped: too large, or damaged."),
     ] {
         families.one(Counter, name, help, number(&relayed[key]));
     }

@@ -91,6 +91,11 @@ impl Client {
         Ok(Self { config, service })
     }
 
+    /// Waits for no answer of the service any more once `stopped` returns true.
+    pub fn stop_when(&mut self, stopped: impl Fn() -> bool + Send + Sync + 'static) {
+        self.service.stop_when(stopped);
+    }
+
     /// Returns the configuration.
     pub fn config(&self) -> &Config {
         &self.config

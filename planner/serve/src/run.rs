@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -100,91 +100,129 @@ fn prepare(path: &Path) -> Result<Prepared, Error> {
 /// # Errors
 /// If the service cannot start, or cannot end in an orderly way.
 pub fn run(path: &Path, stop: &Stop) -> Result<(), Error> {
-    let (config, fixed, numbers, tls) = prepare(path)?;
-    let service = Arc::new(Service::new(config.clone(), fixed, numbers, clock::now())?);
-    let listeners = forebay_web::listen(&config.listen).map_err(|(at, e)| Error::Listen(at, e))?;
-    let addresses = config.flows.as_ref().map_or(&[][..], |flows| &flows.listen);
-    let sockets = collect::bind(addresses).map_err(|(at, e)| Error::Listen(at, e))?;
-    let addresses = config.bmp.as_ref().map_or(&[][..], |bmp| &bmp.listen);
-    let routers = bmp::bind(addresses).map_err(|(at, e)| Error::Listen(at, e))?;
-    let speaker = match &config.announce {
-        Some(a) => Some(Speaker::new(&a.journal, &a.gobgp, HANDOVER)?),
-        None => None,
-    };
-    let database = config.clickhouse.as_ref().map(|c| Database::new(c, clock::now())).transpose();
-    let database = database.map_err(|e| Error::Database(e.to_string()))?;
-    let mut guard = Supervisor::start(config.announce.as_ref())?;
-    for socket in &sockets {
-        if let Ok(address) = socket.local_addr() {
-            tracing::info!("taking flow records at udp://{address}");
-        }
-    }
-    for listener in &routers {
-        if let Ok(address) = listener.local_addr() {
-            tracing::info!("taking routes at bmp://{address}");
-        }
-    }
-    for listener in &listeners {
-        let scheme = if tls.is_some() { "https" } else { "http" };
-        if let Ok(address) = listener.local_addr() {
-            tracing::info!("serving at {scheme}://{address}");
-        }
-    }
-    let (rounds, requests) = rounds();
-    let stopped = AtomicBool::new(false);
-    let ended = thread::scope(|scope| {
-        let (planning, speaking, guarding) = (&service, speaker.as_ref(), &mut guard);
-        // The service ends with this thread, however it ends.
-        let end = stop.at_end();
-        let planner = scope.spawn(move || {
-            let _end = end;
-            crate::rounds::serve(planning, &requests, speaking, &mut || guarding.check());
-        });
-        for socket in &sockets {
-            let (service, stopped) = (&service, &stopped);
-            scope.spawn(move || {
-                collect::receive(socket, stopped, &|from, octets, now| {
-                    if let Some(collecting) = service.collecting() {
-                        collecting.take(from, octets, now);
-                    }
-                });
-            });
-        }
-        if let (Some(history), Some(database)) = (service.history(), &database) {
-            let stopped = &stopped;
-            scope.spawn(move || writer::write(database, history, stopped));
-        }
-        #[cfg(feature = "kafka")]
-        if let Some(kafka) = &config.kafka {
-            let (service, stopped) = (&service, &stopped);
-            scope.spawn(move || relayed(kafka, service, stopped));
-        }
-        if let Some(learning) = service.learning() {
-            bmp::serve(scope, &routers, learning, bmp::Steady::start(), &stopped);
-        }
-        let served = {
-            let http = http::Http { service: Arc::clone(&service), rounds: rounds.clone() };
-            forebay_web::serve(Arc::new(http), listeners, tls, stop.receiver())
+    Ready::new(path)?.run(stop)
+}
+
+/// A service that has read its files and has its sockets and locks, and does nothing yet. To begin
+/// may take long, as for large files, and may be ended at any moment.
+#[derive(Debug)]
+pub struct Ready {
+    config: Config,
+    service: Arc<Service>,
+    listeners: Vec<TcpListener>,
+    tls: Option<Acceptor>,
+    /// The sockets for flow records.
+    sockets: Vec<UdpSocket>,
+    /// The listeners for routers.
+    routers: Vec<TcpListener>,
+    speaker: Option<Speaker>,
+    database: Option<Database>,
+}
+
+impl Ready {
+    /// Begins the service of the configuration at `path`.
+    ///
+    /// # Errors
+    /// If it cannot start.
+    pub fn new(path: &Path) -> Result<Self, Error> {
+        let (config, fixed, numbers, tls) = prepare(path)?;
+        let service = Arc::new(Service::new(config.clone(), fixed, numbers, clock::now())?);
+        let listen = |(at, e)| Error::Listen(at, e);
+        let listeners = forebay_web::listen(&config.listen).map_err(listen)?;
+        let addresses = config.flows.as_ref().map_or(&[][..], |flows| &flows.listen);
+        let sockets = collect::bind(addresses).map_err(listen)?;
+        let addresses = config.bmp.as_ref().map_or(&[][..], |bmp| &bmp.listen);
+        let routers = bmp::bind(addresses).map_err(listen)?;
+        let speaker = match &config.announce {
+            Some(a) => Some(Speaker::new(&a.journal, &a.gobgp, HANDOVER)?),
+            None => None,
         };
-        rounds.stop();
-        stopped.store(true, Ordering::Relaxed);
-        let planned = planner.join();
-        served.and_then(|()| {
-            planned.map_err(|_| io::Error::other("the planning thread has panicked: see the log"))
-        })
-    });
-    ended.map_err(|e| Error::System("cannot serve", e))?;
-    let left = match (&config.announce, &speaker) {
-        (Some(a), Some(speaker)) if a.on_exit == After::Withdraw => {
-            let outcome = speaker.announce(&[], &mut crate::service::log_step)?;
-            (outcome.failed > 0).then(|| (outcome.failed, a.journal.clone()))
+        let database = config.clickhouse.as_ref().map(|c| Database::new(c, clock::now()));
+        let database = database.transpose().map_err(|e| Error::Database(e.to_string()))?;
+        Ok(Self { config, service, listeners, tls, sockets, routers, speaker, database })
+    }
+
+    /// Runs the service until `stop` ends it.
+    ///
+    /// # Errors
+    /// If it cannot serve, or cannot end in an orderly way.
+    pub fn run(self, stop: &Stop) -> Result<(), Error> {
+        let Self { config, service, listeners, tls, sockets, routers, speaker, database } = self;
+        let mut guard = Supervisor::start(config.announce.as_ref())?;
+        for socket in &sockets {
+            if let Ok(address) = socket.local_addr() {
+                tracing::info!("taking flow records at udp://{address}");
+            }
         }
-        _ => None,
-    };
-    guard.dismiss();
-    match left {
-        Some((failed, journal)) => Err(Error::Left { failed, journal }),
-        None => Ok(()),
+        for listener in &routers {
+            if let Ok(address) = listener.local_addr() {
+                tracing::info!("taking routes at bmp://{address}");
+            }
+        }
+        for listener in &listeners {
+            let scheme = if tls.is_some() { "https" } else { "http" };
+            if let Ok(address) = listener.local_addr() {
+                tracing::info!("serving at {scheme}://{address}");
+            }
+        }
+        let (rounds, requests) = rounds();
+        let stopped = AtomicBool::new(false);
+        let ended = thread::scope(|scope| {
+            let (planning, speaking, guarding) = (&service, speaker.as_ref(), &mut guard);
+            // The service ends with this thread, however it ends.
+            let end = stop.at_end();
+            let planner = scope.spawn(move || {
+                let _end = end;
+                crate::rounds::serve(planning, &requests, speaking, &mut || guarding.check());
+            });
+            for socket in &sockets {
+                let (service, stopped) = (&service, &stopped);
+                scope.spawn(move || {
+                    collect::receive(socket, stopped, &|from, octets, now| {
+                        if let Some(collecting) = service.collecting() {
+                            collecting.take(from, octets, now);
+                        }
+                    });
+                });
+            }
+            if let (Some(history), Some(database)) = (service.history(), &database) {
+                let stopped = &stopped;
+                scope.spawn(move || writer::write(database, history, stopped));
+            }
+            #[cfg(feature = "kafka")]
+            if let Some(kafka) = &config.kafka {
+                let (service, stopped) = (&service, &stopped);
+                scope.spawn(move || relayed(kafka, service, stopped));
+            }
+            if let Some(learning) = service.learning() {
+                bmp::serve(scope, &routers, learning, bmp::Steady::start(), &stopped);
+            }
+            let served = {
+                let http = http::Http { service: Arc::clone(&service), rounds: rounds.clone() };
+                let hosts = config.hosts.clone();
+                forebay_web::serve(Arc::new(http), listeners, tls, hosts, stop.receiver())
+            };
+            rounds.stop();
+            stopped.store(true, Ordering::Relaxed);
+            let planned = planner.join();
+            served.and_then(|()| {
+                planned
+                    .map_err(|_| io::Error::other("the planning thread has panicked: see the log"))
+            })
+        });
+        ended.map_err(|e| Error::System("cannot serve", e))?;
+        let left = match (&config.announce, &speaker) {
+            (Some(a), Some(speaker)) if a.on_exit == After::Withdraw => {
+                let outcome = speaker.announce(&[], &mut crate::service::log_step)?;
+                (outcome.failed > 0).then(|| (outcome.failed, a.journal.clone()))
+            }
+            _ => None,
+        };
+        guard.dismiss();
+        match left {
+            Some((failed, journal)) => Err(Error::Left { failed, journal }),
+            None => Ok(()),
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::env;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -34,6 +34,18 @@ pub fn program(name: &str) -> PathBuf {
     let file = test.ancestors().nth(2).unwrap().join(name);
     assert!(file.exists(), "{} is missing: `scripts/run-tests build` makes it", file.display());
     file
+}
+
+/// Sends SIGTERM to a process, and returns what it printed until its end.
+///
+/// # Panics
+/// If it does not end within [`HANG_TIMEOUT`].
+pub fn terminated(mut child: Child) -> Output {
+    let pid = i32::try_from(child.id()).unwrap();
+    // SAFETY: signals a child that is not yet waited for.
+    unsafe { libc::kill(pid, libc::SIGTERM) };
+    until("the process ends", || child.try_wait().unwrap().is_some());
+    child.wait_with_output().unwrap()
 }
 
 /// A process, which is killed when this value is dropped.

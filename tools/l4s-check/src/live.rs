@@ -114,7 +114,9 @@ pub fn reflect(address: SocketAddr, stop: impl Fn() -> bool) -> io::Result<()> {
         };
         socket.receive(answer)?;
         for (to, echo) in answers.drain(..) {
-            socket.send(to, Ecn::NotEct, &echo.encode())?;
+            // Whoever sends from where no answer can go, such as port 0 or a broadcast address,
+            // gets none. It says nothing about the socket.
+            let _ = socket.send(to, Ecn::NotEct, &echo.encode());
         }
     }
     Ok(())

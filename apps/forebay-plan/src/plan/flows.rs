@@ -27,7 +27,7 @@ use ipnet::IpNet;
 use super::{Failure, interrupt, topology, write, write_json};
 use crate::cli::FlowsArgs;
 
-/// The largest file of messages in octets, also when it is unpacked; files are read into memory.
+/// The most octets of files of messages, and of all together; they are read into memory.
 const LARGEST_FILE: u64 = 1 << 30;
 /// The default window for received flow records.
 const WINDOW: Duration = Duration::from_secs(300);
@@ -110,12 +110,18 @@ fn now() -> i64 {
 /// Reads all files twice: first for the exporters' sampling rates and the time span, then for the
 /// flows.
 fn from_files(args: &FlowsArgs, collector: &mut Collector) -> Result<Window, Failure> {
-    let mut all = Vec::new();
+    let (mut all, mut in_all) = (Vec::new(), 0);
     for path in &args.files {
         let Contents { octets, is_cut } = forebay_input::read(path, LARGEST_FILE)?;
         if is_cut {
             let path = path.display();
             warn(format_args!("{path}: the compressed file ends early: the rest is missing"));
+        }
+        in_all += octets.len() as u64;
+        if in_all > LARGEST_FILE {
+            let message =
+                format!("the files have more than {LARGEST_FILE} octets: give fewer at once");
+            return Err(wrong(path, message).into());
         }
         all.push((path.as_path(), octets));
     }

@@ -20,12 +20,12 @@ const ROWS: usize = 20;
 const POLL: Duration = Duration::from_millis(100);
 
 pub(super) fn run(args: &NeighbourArgs) -> Result<(), Failure> {
-    let client = Client::new(&args.config).map_err(cause)?;
+    let mut client = Client::new(&args.config).map_err(cause)?;
     if args.withdraw {
         return done(client.withdraw(&mut tell)?);
     }
     if args.watch {
-        return watch(&client);
+        return watch(&mut client);
     }
     let fetched = client.fetch().map_err(cause)?;
     print(&text(&fetched, if args.apply { "" } else { "would " }))?;
@@ -44,8 +44,10 @@ fn cause(error: Error) -> Failure {
 }
 
 /// Follows the hints until it is stopped. What is in force then stays.
-fn watch(client: &Client) -> Result<(), Failure> {
+fn watch(client: &mut Client) -> Result<(), Failure> {
     let interrupt = interrupt()?;
+    let raised = interrupt.clone();
+    client.stop_when(move || raised.is_raised());
     let start = Instant::now();
     let config = client.config();
     let mut silence = Silence::new(config.hold, Duration::ZERO);
@@ -60,6 +62,7 @@ fn watch(client: &Client) -> Result<(), Failure> {
                     warn(format_args!("{e}"));
                 }
             }
+            Err(_) if interrupt.is_raised() => {}
             Err(e) => {
                 warn(format_args!("{e}"));
                 if silence.is_over(start.elapsed()) {

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use forebay_cli::terminal::{fail, print_if_read, raised_by_signals};
-use forebay_serve::{Error, Stop, token};
+use forebay_serve::{Error, Ready, Stop, token};
 use forebay_system::privileges;
 
 use crate::cli::{ServeArgs, SpeakerArgs};
@@ -13,8 +13,13 @@ pub(super) fn serve(args: &ServeArgs) -> ExitCode {
         return end(forebay_serve::check(&args.config));
     }
     privileges::protect();
+    // Until here a signal ends the process at once, whatever it reads or waits for.
+    let ready = match Ready::new(&args.config) {
+        Ok(ready) => ready,
+        Err(e) => return fail(&e, e.exit_code()),
+    };
     match raised_by_signals(Stop::stop) {
-        Ok(stop) => end(forebay_serve::run(&args.config, &stop)),
+        Ok(stop) => end(ready.run(&stop)),
         Err(e) => fail(&e, 1),
     }
 }

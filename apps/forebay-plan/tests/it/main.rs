@@ -15,3 +15,4 @@ mod measured;
 mod plan;
 mod plan_formats;
 mod serve;
+mod signals;

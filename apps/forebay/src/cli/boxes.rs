@@ -107,6 +107,10 @@ pub(crate) struct ExporterArgs {
     /// The address and port at which it listens.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9477")]
     pub(crate) listen: std::net::SocketAddr,
+    /// A name by which clients may call the exporter, besides its addresses and `localhost`; give
+    /// it again for another one.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) host: Vec<forebay_web::HostName>,
 }
 
 /// The file of the history that the unit keeps.
@@ -119,6 +123,10 @@ pub(crate) struct WatchArgs {
     /// The address and port of the page; give it again for another one.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9478")]
     pub(crate) listen: Vec<std::net::SocketAddr>,
+    /// A name by which browsers may call the page without TLS, besides its addresses and
+    /// `localhost`; give it again for another one.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) host: Vec<forebay_web::HostName>,
     /// The file of the history.
     #[arg(long, value_name = "FILE", default_value = HISTORY)]
     pub(crate) history: PathBuf,

@@ -12,7 +12,7 @@ use forebay_l4s_check::tcp::{Analysis, Place};
 
 use crate::cli::L4sCaptureArgs;
 
-/// The largest capture in octets, also when it is unpacked; captures are read into memory.
+/// The largest capture in octets; captures are read into memory.
 const LARGEST_FILE: u64 = 1 << 30;
 
 pub(super) fn run(args: &L4sCaptureArgs) -> Result<ExitCode, Failure> {

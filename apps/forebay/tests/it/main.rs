@@ -15,4 +15,5 @@ mod live;
 mod measured;
 mod other;
 mod output;
+mod signals;
 mod support;

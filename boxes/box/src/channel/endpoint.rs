@@ -1,6 +1,6 @@
 //! The place of the other box: where its file says, or where its messages come from. It does no IO.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use forebay_units::Nanos;
 
@@ -72,10 +72,11 @@ impl Endpoint {
         self.moves
     }
 
-    /// Notes that a fresh message of the box came from `from`.
+    /// Notes that a fresh message of the box came from `from`. A box is not followed to where no
+    /// message can go, as somebody on the path may send its messages on from there.
     pub(crate) fn follow(&mut self, now: Nanos, from: SocketAddr) -> Option<Move> {
         let is_left = self.left.is_some_and(|(left, until)| left == from && now < until);
-        if self.current == Some(from) || is_left {
+        if self.current == Some(from) || is_left || !can_be_answered(from) {
             return None;
         }
         let is_said = now >= self.quiet_until;
@@ -97,6 +98,13 @@ impl Endpoint {
         }
         Some(Move { from: self.current.replace(to), to, is_said: true })
     }
+}
+
+/// Whether a message can go to where another one came from.
+fn can_be_answered(from: SocketAddr) -> bool {
+    let ip = from.ip();
+    let is_broadcast = matches!(ip, IpAddr::V4(v4) if v4.is_broadcast());
+    from.port() != 0 && !(ip.is_unspecified() || ip.is_multicast() || is_broadcast)
 }
 
 #[cfg(test)]
@@ -123,6 +131,17 @@ mod tests {
             assert_eq!(place.elsewhere(), Some(first).filter(|first| *first != to));
             before = to;
         }
+    }
+
+    #[test]
+    fn a_box_is_not_followed_to_where_no_message_can_go() {
+        let first = at("192.0.2.1:28316");
+        let mut place = Endpoint::new(Some(first));
+        for from in ["192.0.2.1:0", "0.0.0.0:9", "255.255.255.255:9", "224.0.0.1:9", "[ff02::1]:9"]
+        {
+            assert_eq!(place.follow(SECOND, at(from)), None, "{from}");
+        }
+        assert_eq!((place.current(), place.moves()), (Some(first), 0));
     }
 
     #[test]

@@ -61,6 +61,7 @@ fn serve_until(
 fn receive(name: &str) -> ReceiveStatus {
     ReceiveStatus {
         name: name.to_owned(),
+        key_fingerprint: None,
         sendbox: "192.0.2.1:28316".parse().ok(),
         moves: 0,
         trouble: None,

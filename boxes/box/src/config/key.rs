@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use forebay_config::{ConfigError, Source, Spanned};
 use forebay_system::private;
-use forebay_wire::feedback::Key;
+use forebay_wire::feedback::{Key, KeyFingerprint};
 use zeroize::Zeroizing;
 
 /// The largest size of a key file, which is one short line.
@@ -37,12 +37,12 @@ pub(super) fn read(
     text.trim().parse().map_err(|e| error(format!("{shown} is not a key file: {e}")))
 }
 
-/// Writes a new random key to each of `paths`, readable by its owner only. It never replaces a
-/// file.
+/// Writes a new random key to each of `paths`, readable by its owner only, and returns its
+/// fingerprint. It never replaces a file.
 ///
 /// # Errors
 /// If a file exists or cannot be written, or the system gives no random numbers.
-pub fn generate(paths: &[&Path]) -> io::Result<()> {
+pub fn generate(paths: &[&Path]) -> io::Result<KeyFingerprint> {
     let mut secret = Zeroizing::new([0; 32]);
     getrandom::fill(&mut *secret).map_err(io::Error::other)?;
     let key = Key::new(*secret);
@@ -51,5 +51,5 @@ pub fn generate(paths: &[&Path]) -> io::Result<()> {
         writeln!(file, "{}", key.text())?;
         file.sync_all()?;
     }
-    Ok(())
+    Ok(key.fingerprint())
 }

@@ -22,6 +22,7 @@ mod steering;
 
 pub use address::PeerAddress;
 pub use bundle::BundleConfig;
+pub use forebay_wire::feedback::{Key, KeyFingerprint};
 pub use framing::{Cells, Framing};
 pub use key::generate as generate_key;
 pub use link::{DirectionConfig, LinkConfig};

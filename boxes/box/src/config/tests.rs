@@ -603,7 +603,7 @@ fn a_receiveboxs_bundle_without_sources_is_warned_about() {
         prefixes: vec!["10.2.0.0/16".parse().unwrap()],
         sources: sources.iter().map(|s| s.parse().unwrap()).collect(),
         sendbox: std::net::SocketAddr::from(([192, 0, 2, 1], 28316)).into(),
-        key: forebay_wire::feedback::Key::new([0; 32]),
+        key: Key::new([0; 32]),
     };
     let config = ReceiveboxConfig {
         interface: Netdev::find("lo").unwrap(),

@@ -392,6 +392,7 @@ impl Receivebox {
             let counts = self.sampler.counts(number).unwrap_or_default();
             ReceiveStatus {
                 name: peer.config.name.clone(),
+                key_fingerprint: Some(peer.config.key.fingerprint().to_string()),
                 sendbox: peer.endpoint.current(),
                 moves: peer.endpoint.moves(),
                 trouble: peer.diagnosis.current(now),

@@ -479,6 +479,7 @@ impl ControlledBundle {
         let waited = |rtt: Nanos, least: Nanos| ms(rtt.saturating_sub(least));
         SendStatus {
             name: self.config.name.clone(),
+            key_fingerprint: Some(self.config.key.fingerprint().to_string()),
             receivebox: self.endpoint.current(),
             moves: self.endpoint.moves(),
             mode: snapshot.mode.to_string(),

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 
-use forebay_web::Stop;
+use forebay_web::{Hosts, Stop};
 
 struct Running {
     address: SocketAddr,
@@ -18,15 +18,21 @@ impl Running {
         let (stop, (send, receive)) = (Stop::default(), mpsc::channel());
         let (address, handle) = (address.parse().unwrap(), stop.clone());
         let thread = thread::spawn(move || {
-            forebay_status::run(address, &handle, |address| send.send(address).unwrap())
+            let hosts = Hosts::from(vec!["box.example.net".parse().unwrap()]);
+            forebay_status::run(address, hosts, &handle, |address| send.send(address).unwrap())
         });
         Self { address: receive.recv().unwrap(), stop, thread }
     }
 
     /// Returns the whole answer to a request without a body.
     fn ask(&self, method: &str, path: &str) -> String {
+        self.ask_as("localhost", method, path)
+    }
+
+    /// As [`Self::ask`], of a service with this name.
+    fn ask_as(&self, host: &str, method: &str, path: &str) -> String {
         let mut stream = TcpStream::connect(self.address).unwrap();
-        write!(stream, "{method} {path} HTTP/1.1\r\nhost: any\r\nconnection: close\r\n\r\n")
+        write!(stream, "{method} {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n")
             .unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
@@ -59,7 +65,7 @@ fn metrics_are_read_with_get_and_head_at_one_path_and_the_server_ends_in_order()
 #[test]
 fn an_address_in_use_is_an_error() {
     let running = Running::start("127.0.0.1:0");
-    let second = forebay_status::run(running.address, &Stop::default(), |_| ());
+    let second = forebay_status::run(running.address, Hosts::default(), &Stop::default(), |_| ());
     assert_eq!(second.unwrap_err().kind(), io::ErrorKind::AddrInUse);
     running.stop.stop();
     running.thread.join().unwrap().unwrap();
@@ -73,6 +79,22 @@ fn connections_without_a_request_do_not_keep_a_reader_out() {
         .collect();
     assert!(running.ask("GET", "/metrics").contains("# TYPE forebay_up gauge\n"));
     drop(idle);
+    running.stop.stop();
+    running.thread.join().unwrap().unwrap();
+}
+
+#[test]
+fn a_page_whose_name_leads_to_the_exporter_reads_nothing() {
+    let running = Running::start("127.0.0.1:0");
+    let known = [running.address.to_string(), "box.example.net:9477".to_owned()];
+    for host in known {
+        let answer = running.ask_as(&host, "GET", "/metrics");
+        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{host}: {answer}");
+    }
+    for path in ["/metrics", "/"] {
+        let answer = running.ask_as("evil.example:9477", "GET", path);
+        assert!(answer.starts_with("HTTP/1.1 403 Forbidden\r\n"), "{answer}");
+    }
     running.stop.stop();
     running.thread.join().unwrap().unwrap();
 }

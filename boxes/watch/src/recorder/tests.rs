@@ -66,6 +66,7 @@ fn site(up: u64, peers: usize) -> Status {
     };
     let receive = |peer: usize| ReceiveStatus {
         name: format!("peer {peer}"),
+        key_fingerprint: None,
         sendbox: "192.0.2.1:28316".parse().ok(),
         moves: 0,
         trouble: None,

@@ -1,6 +1,7 @@
 use core::fmt;
 use core::str::FromStr;
 
+use sha2::{Digest, Sha256};
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 use super::BundleId;
@@ -55,6 +56,14 @@ impl Key {
         BundleId(u16::from_be_bytes([bytes[0], bytes[1]]))
     }
 
+    /// Returns the fingerprint by which people see that both boxes have one key. It does not show
+    /// the secret.
+    pub fn fingerprint(&self) -> KeyFingerprint {
+        let mut first = [0; 8];
+        first.copy_from_slice(&Sha256::digest(self.0)[..8]);
+        KeyFingerprint(first)
+    }
+
     pub(super) const fn bytes(&self) -> &[u8; 32] {
         &self.0
     }
@@ -102,6 +111,21 @@ impl fmt::Display for KeyText<'_> {
     }
 }
 
+/// The first 64 bits of SHA-256 over the bytes of a key, for people to compare, such as
+/// `0123-4567-89ab-cdef`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyFingerprint([u8; 8]);
+
+impl fmt::Display for KeyFingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, [high, low]) in self.0.as_chunks().0.iter().enumerate() {
+            let dash = if at > 0 { "-" } else { "" };
+            write!(f, "{dash}{high:02x}{low:02x}")?;
+        }
+        Ok(())
+    }
+}
+
 /// The reason why a text is not a key. It does not quote the text, which may be secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyError {
@@ -145,6 +169,13 @@ mod tests {
             assert_eq!(line.parse::<Key>().map(|k| k.0), Ok(key.0));
         }
         assert_eq!(format!("{key:?}"), "Key(..)");
+    }
+
+    #[test]
+    fn a_fingerprint_is_the_start_of_the_digest() {
+        let key = Key::new(core::array::from_fn(|i| i as u8));
+        // printf '\0\1..\37' | sha256sum
+        assert_eq!(key.fingerprint().to_string(), "630d-cd29-66c4-3366");
     }
 
     /// That the memory is zero afterwards cannot be seen without unsafe code.

@@ -85,7 +85,7 @@ mod replay;
 mod sendbox;
 
 pub use error::ReceiveError;
-pub use key::{Key, KeyError, KeyText};
+pub use key::{Key, KeyError, KeyFingerprint, KeyText};
 pub use message::{Arrival, BundleId, Feedback, FeedbackMessage, MAX_HELD, Others};
 pub use message::{EPOCH_ACK_LEN, EPOCH_UPDATE_LEN, FEEDBACK_BESIDE_LEN, FEEDBACK_LEN};
 pub use message::{ReceiveboxCounts, SendboxCounts};

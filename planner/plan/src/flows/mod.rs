@@ -15,7 +15,7 @@
 //! | observation domains | [`collector::MOST_DOMAINS`] in all, [`collector::MOST_DOMAINS_OF_ONE`] of an exporter | messages of others are left out and counted |
 //! | templates of a domain | [`decoder::MOST_TEMPLATES`], [`decoder::MOST_FIELDS`] fields each | the one that was used least lately goes; the template is refused |
 //! | sets that wait for their template | [`decoder::MOST_WAITING`] of a domain, and [`decoder::MOST_WAITING_OCTETS`] | left out and counted |
-//! | a message that another collector relays | [`relayed::LARGEST_MESSAGE`] in a file | the rest of the file is left out and told |
+//! | a message that another collector relays | [`relayed::LARGEST_MESSAGE`] | it is left out and told, and in a file the rest too |
 //! | samplers of a domain | [`sampling::MOST_SAMPLERS`] | not kept |
 //! | sources of sFlow samples of a domain | [`drops::MOST_SOURCES`] | their dropped samples are not counted |
 //! | sums | [`tally::MOST_CELLS`] over all bins | left out and counted |

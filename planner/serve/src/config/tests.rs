@@ -45,6 +45,14 @@ fn defaults_apply_and_paths_are_relative_to_the_file() {
 }
 
 #[test]
+fn hosts_are_names() {
+    let names = |text: &str| parse(&format!("{SERVE}hosts = {text}\n{}", operator()));
+    assert!(names("[\"planner.example.net\", \"planner\"]").is_ok());
+    let error = names("[\"http://planner:8480\"]").unwrap_err();
+    assert!(error.starts_with("dir/c.toml:7: serve.hosts: write the name of a host"), "{error}");
+}
+
+#[test]
 fn the_default_window_is_the_interval() {
     let flows = "[flows]\nexporters = \"e.toml\"\nlisten = [\"0.0.0.0:2055\", \"[::]:2055\"]\n";
     let config = parse(&format!("{SERVE}interval = \"2 min\"\n{}{flows}", operator())).unwrap();

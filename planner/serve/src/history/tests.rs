@@ -116,7 +116,7 @@ fn a_batch_is_sent_again_until_the_database_takes_it() {
             let bad = "HTTP/1.1 503 Busy\r\n\r\nCode: 202. DB::Exception: Too many queries";
             serve(&listener, &[bad, bad, GOOD, GOOD, GOOD, "", GOOD, GOOD, GOOD, GOOD, GOOD])
         });
-        let mut writer = Writer::new(&database, &history, now);
+        let mut writer = Writer::new(&database, &history, &|| false, now);
         while history.report().rows < 3 {
             match writer.step(now, false) {
                 Step::Again => {}
@@ -188,10 +188,13 @@ fn what_the_database_refuses_does_not_hold_up_the_rest() {
             );
         });
         let refused = "the database answered 400: Code: 27. DB::Exception: Cannot parse";
-        assert_eq!(database.insert(&batch), Err(Failure::Refused(refused.to_owned())));
+        assert_eq!(database.insert(&batch, &|| false), Err(Failure::Refused(refused.to_owned())));
         let away = |why: &str| Err(Failure::Away(why.to_owned()));
-        assert_eq!(database.insert(&batch), away("the database answered 404: no table"));
-        assert_eq!(database.insert(&batch), away("the answer is no HTTP: is this ClickHouse?"));
-        assert_eq!(database.insert(&batch), Ok(()));
+        assert_eq!(database.insert(&batch, &|| false), away("the database answered 404: no table"));
+        assert_eq!(
+            database.insert(&batch, &|| false),
+            away("the answer is no HTTP: is this ClickHouse?")
+        );
+        assert_eq!(database.insert(&batch, &|| false), Ok(()));
     });
 }

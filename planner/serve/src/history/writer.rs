@@ -1,5 +1,6 @@
 //! Writes the queue of a [`History`] by ClickHouse's HTTP interface.
 
+use std::cell::OnceCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,6 +15,8 @@ pub(super) const RETRY: Duration = Duration::from_millis(200);
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 /// The longest wait after a failure.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
+/// The time that a stop leaves for the rows that wait.
+const STOP_TIMEOUT: Duration = Duration::from_millis(500);
 /// The longest part of an error that is shown.
 const SHOWN: usize = 300;
 
@@ -51,19 +54,19 @@ impl Database {
         Ok(Self { service, head, database: settings.database.clone(), start })
     }
 
-    /// Creates the tables that do not exist.
+    /// Creates the tables that do not exist. Once `stopped` returns true, no answer is waited for.
     ///
     /// # Errors
     /// If the database does not.
-    pub fn create(&self) -> Result<(), Failure> {
-        Table::ALL.iter().try_for_each(|table| self.post("", &table.create()))
+    pub fn create(&self, stopped: &dyn Fn() -> bool) -> Result<(), Failure> {
+        Table::ALL.iter().try_for_each(|table| self.post("", &table.create(), stopped))
     }
 
-    /// Writes a batch.
+    /// Writes a batch. Once `stopped` returns true, no answer is waited for.
     ///
     /// # Errors
     /// If the database does not take it, or that is unknown.
-    pub fn insert(&self, batch: &Batch) -> Result<(), Failure> {
+    pub fn insert(&self, batch: &Batch, stopped: &dyn Fn() -> bool) -> Result<(), Failure> {
         let table = batch.table.name();
         let query = format!(
             "&query=INSERT%20INTO%20{table}%20FORMAT%20JSONEachRow\
@@ -71,13 +74,14 @@ impl Database {
              &insert_deduplication_token={}-{}",
             self.start, batch.number
         );
-        self.post(&query, &batch.body)
+        self.post(&query, &batch.body, stopped)
     }
 
-    fn post(&self, query: &str, body: &str) -> Result<(), Failure> {
+    fn post(&self, query: &str, body: &str, stopped: &dyn Fn() -> bool) -> Result<(), Failure> {
         // With `wait_end_of_query` the status tells whether all of the query succeeded.
         let path = format!("/?database={}&wait_end_of_query=1{query}", self.database);
-        let answer = self.service.exchange_of("POST", &path, &self.head, "text/plain", body);
+        let answer =
+            self.service.exchange_of("POST", &path, &self.head, "text/plain", body, stopped);
         let answer = answer.map_err(|e| Failure::Away(e.to_string()))?;
         let head = answer.split(|octet| *octet == b'\r').next().unwrap_or_default();
         let status = std::str::from_utf8(head).ok().filter(|line| line.starts_with("HTTP/1."));
@@ -95,9 +99,15 @@ impl Database {
     }
 }
 
-/// Writes rows until `stop` is set, and then what is left, up to the first failure.
+/// Writes rows until `stop` is set, and then what is left, up to the first failure and for at most
+/// [`STOP_TIMEOUT`].
 pub fn write(database: &Database, history: &History, stop: &AtomicBool) {
-    let mut writer = Writer::new(database, history, Instant::now());
+    let stop_seen = OnceCell::new();
+    let stopped = || {
+        let seen = || *stop_seen.get_or_init(Instant::now);
+        stop.load(Ordering::Relaxed) && seen().elapsed() > STOP_TIMEOUT
+    };
+    let mut writer = Writer::new(database, history, &stopped, Instant::now());
     loop {
         match writer.step(Instant::now(), stop.load(Ordering::Relaxed)) {
             Step::Again => {}
@@ -122,6 +132,8 @@ pub(super) enum Step {
 pub(super) struct Writer<'a> {
     database: &'a Database,
     history: &'a History,
+    /// Whether an answer of the database is not waited for any more.
+    stopped: &'a dyn Fn() -> bool,
     /// The wait after the next failure.
     wait: Duration,
     /// The time of the next attempt.
@@ -131,8 +143,13 @@ pub(super) struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    pub(super) fn new(database: &'a Database, history: &'a History, now: Instant) -> Self {
-        Self { database, history, wait: FIRST_WAIT, due: now, ready: false }
+    pub(super) fn new(
+        database: &'a Database,
+        history: &'a History,
+        stopped: &'a dyn Fn() -> bool,
+        now: Instant,
+    ) -> Self {
+        Self { database, history, stopped, wait: FIRST_WAIT, due: now, ready: false }
     }
 
     /// Writes the next batch if it is due. When `stopping`, every batch is due, and the first
@@ -144,9 +161,9 @@ impl<'a> Writer<'a> {
         let Some(batch) = self.history.next() else {
             return if stopping { Step::End } else { Step::Wait };
         };
-        let tables = if self.ready { Ok(()) } else { self.database.create() };
+        let tables = if self.ready { Ok(()) } else { self.database.create(self.stopped) };
         // The tables may be there already, for a user that may only insert.
-        let outcome = self.database.insert(&batch).map_err(|e| match (e, tables) {
+        let outcome = self.database.insert(&batch, self.stopped).map_err(|e| match (e, tables) {
             (Failure::Away(why), Err(Failure::Away(create) | Failure::Refused(create)))
                 if why != create =>
             {

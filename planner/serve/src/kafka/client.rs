@@ -3,19 +3,17 @@
 //! One thread has a task for each partition. After a failure all partitions are begun anew, after a
 //! wait that doubles up to [`LONGEST_WAIT`]. They go on where they ended.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use rskafka::BackoffConfig;
-use rskafka::client::error::{Error, ProtocolError};
-use rskafka::client::partition::{OffsetAt, PartitionClient, UnknownTopicHandling};
-use rskafka::client::{Client, ClientBuilder};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::batch::next_batch;
+use super::connection::Connection;
+use super::wire::{self, Api, Led, NO_ERROR, OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC};
 use super::{Batch, Feed, MOST_PARTITIONS};
 use crate::clock;
 use crate::config::{Kafka, Start};
@@ -28,12 +26,10 @@ const LONGEST_WAIT: Duration = Duration::from_secs(30);
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The time after which the topic is asked for new partitions.
 const REFRESH: Duration = Duration::from_secs(60);
-/// The time that a broker waits for messages before it answers with none.
-const MOST_WAIT_MS: i32 = 500;
-/// The octets of messages that are requested at once.
-const FETCH: std::ops::Range<i32> = 1..4 << 20;
-/// The largest answer of a broker in octets.
-const LARGEST_ANSWER: usize = 64 << 20;
+/// The time that a broker waits for messages before it answers with none, in milliseconds.
+const MOST_WAIT: i32 = 500;
+/// The octets of messages that are requested at once. A batch that is larger comes alone.
+const FETCH: i32 = 1 << 20;
 /// The interval at which the thread checks whether it should stop.
 const RETRY: Duration = Duration::from_millis(100);
 
@@ -65,6 +61,8 @@ pub fn read(settings: &Kafka, feed: &Arc<Feed>, stop: &AtomicBool, take: &Take) 
             wait = (wait * 2).min(LONGEST_WAIT);
         }
     });
+    // A name of a broker that is being resolved is not waited for.
+    runtime.shutdown_background();
     Ok(())
 }
 
@@ -79,49 +77,55 @@ async fn until<T>(stop: &AtomicBool, future: impl Future<Output = T>) -> Option<
     None
 }
 
-/// Limits the time of a request.
-async fn soon<T>(request: impl Future<Output = Result<T, Error>>) -> Result<T, String> {
+/// Limits the time of a request to a broker.
+async fn soon<T>(request: impl Future<Output = io::Result<T>>) -> Result<T, String> {
     match timeout(PATIENCE, request).await {
         Ok(answer) => answer.map_err(|e| e.to_string()),
         Err(_) => Err(format!("the brokers do not answer within {} s", PATIENCE.as_secs())),
     }
 }
 
+/// Describes an error that a broker has answered with.
+fn refused(code: i16) -> String {
+    match code {
+        UNKNOWN_TOPIC => "the broker has no such topic or partition".to_owned(),
+        5 | 6 => "the partition has another leader or none".to_owned(),
+        29 => "the topic needs a password, which is not supported".to_owned(),
+        code => format!("the broker refuses, with Kafka's error {code}"),
+    }
+}
+
 /// Reads all partitions for the time of [`REFRESH`].
 async fn session(settings: &Kafka, feed: &Arc<Feed>, take: &Take) -> Result<(), String> {
-    let backoff = BackoffConfig {
-        init_backoff: FIRST_WAIT,
-        max_backoff: PATIENCE,
-        deadline: Some(PATIENCE / 2),
-        ..BackoffConfig::default()
-    };
-    let builder = ClientBuilder::new(settings.brokers.clone())
-        .client_id("forebay")
-        .max_message_size(LARGEST_ANSWER)
-        .backoff_config(backoff);
-    let client = soon(builder.build()).await?;
-    let topics = soon(client.list_topics()).await?;
-    let topic = topics.into_iter().find(|topic| topic.name == settings.topic);
-    let topic = topic.ok_or_else(|| format!("the brokers have no topic {:?}", settings.topic))?;
-    if topic.partitions.len() > MOST_PARTITIONS {
-        let found = topic.partitions.len();
+    let topic: Arc<str> = settings.topic.as_str().into();
+    let partitions = partitions(settings).await?;
+    if partitions.len() > MOST_PARTITIONS {
+        let found = partitions.len();
         return Err(format!("the topic has {found} partitions, and {MOST_PARTITIONS} at most"));
     }
-    let (mut clients, mut offsets) = (Vec::new(), BTreeMap::new());
     // Later partitions have messages since the last look for them, which are needed too.
     let latest = settings.start == Start::Latest && feed.report().partitions.is_empty();
-    let complete = if latest { i64::try_from(clock::now()).unwrap_or(i64::MAX) } else { 0 };
-    let at = if latest { OffsetAt::Latest } else { OffsetAt::Earliest };
-    for partition in topic.partitions {
-        let (client, offset) = open(&client, settings, feed, partition, at).await?;
-        clients.push(client);
-        offsets.insert(partition, offset);
+    let complete = if latest { now() } else { 0 };
+    let (mut readers, mut offsets) = (Vec::new(), Vec::new());
+    for Led { partition, leader } in partitions {
+        let Some((host, port)) = leader else {
+            return Err(format!("partition {partition} has no leader"));
+        };
+        let connection = soon(Connection::open(&address(&host, port))).await?;
+        let topic = Arc::clone(&topic);
+        let mut reader = Reader { connection, topic, partition, next: 0 };
+        reader.next = match feed.next(partition) {
+            Some(next) => next,
+            None => reader.offset(latest).await?,
+        };
+        offsets.push((partition, reader.next));
+        readers.push(reader);
     }
-    feed.begin(&offsets, complete);
+    feed.begin(&offsets.into_iter().collect(), complete);
     let mut tasks = JoinSet::new();
-    for client in clients {
+    for mut reader in readers {
         let (feed, take) = (Arc::clone(feed), Arc::clone(take));
-        tasks.spawn(async move { partition(&client, &feed, &take).await });
+        tasks.spawn(async move { reader.read(&feed, &take).await });
     }
     while let Some(ended) = tasks.join_next().await {
         ended.map_err(|e| format!("a task has ended: {e}"))??;
@@ -129,55 +133,113 @@ async fn session(settings: &Kafka, feed: &Arc<Feed>, take: &Take) -> Result<(), 
     Ok(())
 }
 
-/// Returns the client of a partition, and the offset at which reading begins or goes on.
-async fn open(
-    client: &Client,
-    settings: &Kafka,
-    feed: &Feed,
-    partition: i32,
-    at: OffsetAt,
-) -> Result<(PartitionClient, i64), String> {
-    let topic = settings.topic.clone();
-    let client =
-        soon(client.partition_client(topic, partition, UnknownTopicHandling::Error)).await?;
-    let offset = match feed.next(partition) {
-        Some(next) => next,
-        None => soon(client.get_offset(at)).await?,
-    };
-    Ok((client, offset))
+/// Returns the partitions of the topic, by the first broker that tells them.
+async fn partitions(settings: &Kafka) -> Result<Vec<Led>, String> {
+    let topic = &settings.topic;
+    let mut why = String::new();
+    for broker in &settings.brokers {
+        let told = soon(async {
+            let mut connection = Connection::open(broker).await?;
+            let answer = connection.ask(Api::Metadata, |request| request.metadata(topic)).await?;
+            wire::metadata(answer, topic).map_err(io::Error::other)
+        });
+        match told.await {
+            Ok(Ok(partitions)) if !partitions.is_empty() => return Ok(partitions),
+            Ok(Ok(_) | Err(UNKNOWN_TOPIC)) => {
+                return Err(format!("the brokers have no topic {topic:?}"));
+            }
+            Ok(Err(code)) => why = format!("{broker}: {}", refused(code)),
+            Err(e) => why = format!("{broker}: {e}"),
+        }
+    }
+    Err(why)
 }
 
-/// Reads a partition for the time of [`REFRESH`].
-async fn partition(client: &PartitionClient, feed: &Feed, take: &Take) -> Result<(), String> {
-    let began = Instant::now();
-    let number = client.partition();
-    let mut next = feed.next(number).unwrap_or(0);
-    while began.elapsed() < REFRESH {
-        let asked = i64::try_from(clock::now()).unwrap_or(i64::MAX);
-        let fetched = timeout(PATIENCE, client.fetch_records(next, FETCH, MOST_WAIT_MS)).await;
-        let (records, high) = match fetched {
-            Ok(Ok(fetched)) => fetched,
-            Ok(Err(Error::ServerError {
-                protocol_error: ProtocolError::OffsetOutOfRange, ..
-            })) => {
-                // The broker has removed what was not read in time, or the topic is a new one.
-                let earliest = soon(client.get_offset(OffsetAt::Earliest)).await?;
-                feed.expire(u64::try_from(earliest.saturating_sub(next)).unwrap_or(0));
-                next = earliest;
-                continue;
-            }
-            Ok(Err(why)) => return Err(why.to_string()),
-            Err(_) => return soon(std::future::pending()).await,
-        };
-        let last = records.last().map(|r| r.record.timestamp.timestamp_millis());
-        next = records.last().map_or(next, |r| r.offset + 1);
-        let messages: Vec<Vec<u8>> = records.into_iter().filter_map(|r| r.record.value).collect();
-        take(&messages);
-        let octets = messages.iter().map(|m| m.len() as u64).sum();
-        let messages = messages.len() as u64;
-        feed.batch(number, &Batch { messages, octets, next, high, asked, last });
-        // Other partitions share the thread.
-        tokio::task::yield_now().await;
+/// Returns the address of a host, which may be an address of IPv6, and a port.
+fn address(host: &str, port: u16) -> String {
+    match host.contains(':') && !host.starts_with('[') {
+        true => format!("[{host}]:{port}"),
+        false => format!("{host}:{port}"),
     }
-    Ok(())
 }
+
+/// Returns the time in milliseconds since 1970.
+fn now() -> i64 {
+    i64::try_from(clock::now()).unwrap_or(i64::MAX)
+}
+
+/// Reads a partition.
+struct Reader {
+    connection: Connection,
+    topic: Arc<str>,
+    partition: i32,
+    /// The offset that is read next.
+    next: i64,
+}
+
+impl Reader {
+    /// Asks for the offset behind the newest message, or else that of the oldest one.
+    async fn offset(&mut self, newest: bool) -> Result<i64, String> {
+        let (topic, partition) = (Arc::clone(&self.topic), self.partition);
+        let answer = soon(
+            self.connection
+                .ask(Api::ListOffsets, |request| request.offset(&topic, partition, newest)),
+        );
+        wire::offset(answer.await?).map_err(|e| e.to_string())?.map_err(refused)
+    }
+
+    /// Reads the partition for the time of [`REFRESH`].
+    async fn read(&mut self, feed: &Feed, take: &Take) -> Result<(), String> {
+        let began = Instant::now();
+        while began.elapsed() < REFRESH {
+            let asked = now();
+            let (topic, partition, next) = (&self.topic, self.partition, self.next);
+            let answer = soon(self.connection.ask(Api::Fetch, |request| {
+                request.fetch(topic, partition, next, FETCH, MOST_WAIT)
+            }));
+            let fetched = wire::fetched(answer.await?).map_err(|e| e.to_string())?;
+            match fetched.error {
+                NO_ERROR => {}
+                OFFSET_OUT_OF_RANGE => {
+                    // The broker has removed what was not read in time, or the topic is a new one.
+                    let earliest = self.offset(false).await?;
+                    feed.expire(u64::try_from(earliest.saturating_sub(next)).unwrap_or(0));
+                    self.next = earliest;
+                    continue;
+                }
+                code => return Err(refused(code)),
+            }
+            let (mut batches, high) = (fetched.batches, fetched.high);
+            let mut progress = Batch { next, high, asked, ..Batch::default() };
+            while let Some(batch) = next_batch(&mut batches, progress.next) {
+                let messages = batch.messages.unwrap_or_else(|why| {
+                    feed.refuse(partition, progress.next, &why.to_string());
+                    Vec::new()
+                });
+                take(&messages);
+                progress.messages = messages.len() as u64;
+                progress.octets = messages.iter().map(|message| message.len() as u64).sum();
+                progress.last = batch.newest;
+                // A batch that is damaged may lie about its end.
+                progress.next = batch.next.min(high.max(progress.next + 1));
+                feed.batch(partition, &progress);
+                // Other partitions share the thread, and so does the look for its end.
+                drop(messages);
+                tokio::task::yield_now().await;
+            }
+            if progress.next == next && !fetched.batches.is_empty() {
+                return Err("a broker's answer ends within its first batch".to_owned());
+            }
+            if progress.next == next {
+                feed.batch(partition, &progress);
+            }
+            self.next = progress.next;
+            self.connection.forget();
+            tokio::task::yield_now().await;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -5,6 +5,8 @@ use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use forebay_web::tls::{TlsError, client};
@@ -18,6 +20,8 @@ use super::config::{Access, Url};
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// The time for a whole answer.
 const WHOLE: Duration = Duration::from_secs(60);
+/// The interval at which a caller that waits for an answer looks whether it is to stop.
+const POLL: Duration = Duration::from_millis(50);
 /// The largest answer in bytes: a million hints.
 const LARGEST: u64 = 100_000_000;
 /// The longest part of an error that is shown.
@@ -54,14 +58,22 @@ pub enum FetchError {
 
 /// A service, with what it needs to know its client.
 pub struct Service {
-    url: Url,
+    place: Place,
     token: Option<String>,
+    /// Whether the client is to stop, so that an answer is not waited for.
+    stopped: Box<dyn Fn() -> bool + Send + Sync>,
+}
+
+/// Where a service is, and how it is reached.
+#[derive(Clone)]
+struct Place {
+    url: Url,
     tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
 }
 
 impl fmt::Debug for Service {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Service at {}:{}", self.url.host, self.url.port)
+        write!(f, "Service at {}:{}", self.place.url.host, self.place.url.port)
     }
 }
 
@@ -83,7 +95,12 @@ impl Service {
             }
             _ => None,
         };
-        Ok(Self { url, token, tls })
+        Ok(Self { place: Place { url, tls }, token, stopped: Box::new(|| false) })
+    }
+
+    /// Waits for no answer any more once `stopped` returns true.
+    pub fn stop_when(&mut self, stopped: impl Fn() -> bool + Send + Sync + 'static) {
+        self.stopped = Box::new(stopped);
     }
 
     /// Returns the answer to `GET` of `path`.
@@ -112,7 +129,8 @@ impl Service {
             Some(token) => format!("authorization: Bearer {token}\r\n"),
             None => String::new(),
         };
-        let reached = self.exchange_of(method, path, &token, "application/json", body)?;
+        let reached =
+            self.exchange_of(method, path, &token, "application/json", body, &self.stopped)?;
         let (status, body) = answer(&reached).map_err(FetchError::Answer)?;
         let value: Result<Value, _> = serde_json::from_slice(body);
         if status == 200 {
@@ -124,7 +142,8 @@ impl Service {
         Err(FetchError::Refused { path: path.to_owned(), status, message })
     }
 
-    /// Sends a request with these header lines, and returns the whole answer with its head.
+    /// Sends a request with these header lines, and returns the whole answer with its head. Once
+    /// `stopped` returns true, the answer is not waited for.
     pub(crate) fn exchange_of(
         &self,
         method: &str,
@@ -132,8 +151,9 @@ impl Service {
         lines: &str,
         kind: &str,
         body: &str,
+        stopped: &dyn Fn() -> bool,
     ) -> Result<Vec<u8>, FetchError> {
-        let Url { host, port, .. } = &self.url;
+        let Url { host, port, .. } = &self.place.url;
         let place = format!("{host}:{port}");
         let host = if host.contains(':') { format!("[{host}]") } else { host.clone() };
         let request = format!(
@@ -141,9 +161,34 @@ impl Service {
              content-type: {kind}\r\ncontent-length: {}\r\n\r\n{body}",
             body.len()
         );
-        self.exchange(&request).map_err(|e| FetchError::Reach(place, e))
+        let to = self.place.clone();
+        unless(stopped, move || to.exchange(&request)).map_err(|e| FetchError::Reach(place, e))
     }
+}
 
+/// Returns what `exchange` does on a thread of its own. It may wait for a name, a connection or a
+/// slow peer, so that it is left alone once `stopped` returns true.
+fn unless(
+    stopped: &dyn Fn() -> bool,
+    exchange: impl FnOnce() -> io::Result<Vec<u8>> + Send + 'static,
+) -> io::Result<Vec<u8>> {
+    let (sender, answer) = sync_channel(1);
+    thread::Builder::new().spawn(move || sender.send(exchange()))?;
+    loop {
+        match answer.recv_timeout(POLL) {
+            Ok(answer) => return answer,
+            Err(RecvTimeoutError::Timeout) if !stopped() => {}
+            Err(RecvTimeoutError::Timeout) => {
+                return Err(io::Error::other("the program was stopped meanwhile"));
+            }
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(io::Error::other("the thread that asked has panicked"));
+            }
+        }
+    }
+}
+
+impl Place {
     fn exchange(&self, request: &str) -> io::Result<Vec<u8>> {
         let end = Instant::now() + WHOLE;
         let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
@@ -226,6 +271,19 @@ fn token(path: &Path) -> Result<String, FetchError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_answer_that_does_not_come_is_not_waited_for_after_a_stop() {
+        // The kernel accepts the connection, and nobody answers.
+        let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = silent.local_addr().unwrap().port();
+        let url = Url { tls: false, host: "127.0.0.1".to_owned(), port };
+        let place = Place { url, tls: None };
+        let mut service = Service { place, token: None, stopped: Box::new(|| false) };
+        service.stop_when(|| true);
+        let error = service.get("/v1/hints").unwrap_err().to_string();
+        assert!(error.ends_with("the program was stopped meanwhile"), "{error}");
+    }
 
     #[test]
     fn answers_are_whole_or_refused() {

@@ -5,6 +5,7 @@ use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::process::{Child, Command, Output, Stdio};
+use std::thread::JoinHandle;
 
 use forebay_test_support::Dir;
 use forebay_test_support::process::HANG_TIMEOUT;
@@ -79,6 +80,8 @@ pub(crate) struct Server {
     pub(crate) udp: Vec<SocketAddr>,
     /// The address at which routers connect, if any.
     pub(crate) bmp: Vec<SocketAddr>,
+    /// The thread that reads the lines of its log.
+    log: Option<JoinHandle<Vec<String>>>,
     tokens: [String; 3],
 }
 
@@ -114,9 +117,10 @@ impl Server {
             }
         }
         // Later log lines must be read, or the service would block.
-        std::thread::spawn(move || lines.for_each(drop));
+        let log = std::thread::spawn(move || lines.map_while(Result::ok).collect());
         let token = |name| fs::read_to_string(dir.0.join(format!("{name}.token"))).unwrap();
-        Self { child, at, udp, bmp, tokens: ["operator", "video", "games"].map(token) }
+        let log = Some(log);
+        Self { child, at, udp, bmp, log, tokens: ["operator", "video", "games"].map(token) }
     }
 
     pub(crate) fn token(&self, who: &str) -> &str {
@@ -131,11 +135,17 @@ impl Server {
     }
 
     /// Stops the service in order.
-    pub(crate) fn stop(mut self) -> bool {
+    pub(crate) fn stop(self) -> bool {
+        self.stop_and_log().0
+    }
+
+    /// As [`Self::stop`], and returns the lines of the log too.
+    pub(crate) fn stop_and_log(mut self) -> (bool, Vec<String>) {
         let pid = i32::try_from(self.child.id()).unwrap();
         // SAFETY: signals a child that is not yet waited for.
         unsafe { libc::kill(pid, libc::SIGTERM) };
-        self.child.wait().unwrap().success()
+        let ended = self.child.wait().unwrap().success();
+        (ended, self.log.take().unwrap().join().unwrap())
     }
 
     pub(crate) fn ask(&self, who: &str, method: &str, path: &str, body: &str) -> Reply {
@@ -179,7 +189,7 @@ impl Reply {
 pub(crate) fn request(token: Option<&str>, method: &str, path: &str, body: &str) -> String {
     let token = token.map_or(String::new(), |t| format!("authorization: Bearer {t}\r\n"));
     format!(
-        "{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{token}content-length: {}\r\n\r\n{body}",
+        "{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{token}content-length: {}\r\n\r\n{body}",
         body.len()
     )
 }

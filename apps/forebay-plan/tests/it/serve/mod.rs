@@ -2,7 +2,7 @@
 
 mod announce;
 mod bmp;
-mod client;
+pub(crate) mod client;
 mod crash;
 mod flows;
 mod strangers;

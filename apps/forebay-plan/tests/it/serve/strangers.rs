@@ -1,5 +1,6 @@
 //! A neighbour that flaps, one that floods, and clients without a token do not disturb the others.
 
+use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
@@ -73,7 +74,7 @@ fn connections_of_one_address_do_not_keep_others_out() {
     let mut slow: Vec<TcpStream> = (0..16)
         .map(|_| {
             let mut stream = from("127.0.0.2", server.at[0]).unwrap();
-            stream.write_all(b"GET /v1/hints HTTP/1.1\r\nhost: x\r\nx-slow: ").unwrap();
+            stream.write_all(b"GET /v1/hints HTTP/1.1\r\nhost: localhost\r\nx-slow: ").unwrap();
             stream
         })
         .collect();
@@ -95,6 +96,28 @@ fn connections_of_one_address_do_not_keep_others_out() {
 }
 
 #[test]
+fn a_page_whose_name_leads_to_the_service_reads_nothing() {
+    let dir = Dir::new("serve-host");
+    files(&dir, "");
+    let config = fs::read_to_string(dir.0.join("serve.toml")).unwrap();
+    let named = config.replace("state =", "hosts = [\"planner.example.net\"]\nstate =");
+    dir.file("serve.toml", &named, 0o644);
+    let server = Server::start(&dir);
+    let status = |host: &str, path: &str| {
+        let request = request(Some(server.token("operator")), "GET", path, "");
+        let mut stream = TcpStream::connect(server.at[0]).unwrap();
+        stream.write_all(request.replace("localhost", host).as_bytes()).unwrap();
+        read(&mut stream).unwrap().status
+    };
+    for path in ["/operator", "/healthz", "/metrics"] {
+        for host in ["127.0.0.1:8480", "[::1]", "planner.example.net", "PLANNER.example.net:8480"] {
+            assert_eq!(status(host, path), 200, "{host} {path}");
+        }
+        assert_eq!(status("evil.example:8480", path), 403, "{path}");
+    }
+}
+
+#[test]
 fn oversized_requests_are_refused_before_they_are_read() {
     let dir = Dir::new("serve-large");
     files(&dir, "");
@@ -104,14 +127,14 @@ fn oversized_requests_are_refused_before_they_are_read() {
     // A Content-Length that is too large is refused before any of the body is sent.
     let mut stream = TcpStream::connect(server.at[0]).unwrap();
     let head = format!(
-        "PUT /v1/program HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\ncontent-length: 99999999999\r\n\r\n"
+        "PUT /v1/program HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\ncontent-length: 99999999999\r\n\r\n"
     );
     stream.write_all(head.as_bytes()).unwrap();
     assert_eq!(read(&mut stream).unwrap().status, 413);
     // No length, but chunks without end.
     let mut stream = TcpStream::connect(server.at[0]).unwrap();
     let head = format!(
-        "PUT /v1/program HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\ntransfer-encoding: chunked\r\n\r\n"
+        "PUT /v1/program HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\ntransfer-encoding: chunked\r\n\r\n"
     );
     stream.write_all(head.as_bytes()).unwrap();
     let chunk = format!("10000\r\n{}\r\n", " ".repeat(0x10000));

@@ -103,15 +103,15 @@ fn a_real_database_takes_each_row_once_and_refuses_what_is_no_row() {
     // A batch whose answer was lost is sent again, and counts once.
     let body = demand(1) + "\n";
     let batch = Batch { table: Table::Demands, number: 5000, rows: 1, body };
-    assert_eq!(database.insert(&batch), Ok(()));
-    assert_eq!(database.insert(&batch), Ok(()));
+    assert_eq!(database.insert(&batch, &|| false), Ok(()));
+    assert_eq!(database.insert(&batch, &|| false), Ok(()));
     assert_eq!(ask(&address, &demands), ["2001"]);
     // The tables are there.
-    assert_eq!(database.create(), Ok(()));
+    assert_eq!(database.create(&|| false), Ok(()));
     // What is no row is refused for good, and the rest is not written either.
     let body = demand(1) + "\nno JSON\n";
     let wrong = Batch { number: 6000, body, ..batch };
-    let refused = database.insert(&wrong);
+    let refused = database.insert(&wrong, &|| false);
     assert!(matches!(&refused, Err(Failure::Refused(why)) if why.contains("400")), "{refused:?}");
     assert_eq!(ask(&address, &demands), ["2001"]);
 }

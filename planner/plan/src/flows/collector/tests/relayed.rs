@@ -72,6 +72,18 @@ fn relayed_records_and_datagrams_count_as_direct_ones() {
 }
 
 #[test]
+fn a_message_that_is_too_large_is_not_read() {
+    let mut collector = collector("");
+    let large = vec![0; crate::flows::relayed::LARGEST_MESSAGE + 1];
+    let mut told = Vec::new();
+    for relay in Relay::ALL {
+        collector.relayed(relay, &large, &mut |trouble| told.push(trouble.what));
+    }
+    assert_eq!(collector.counted(Reason::Malformed).times, 2);
+    assert!(told.iter().all(|what| what.contains("above the limit of 131072")), "{told:?}");
+}
+
+#[test]
 fn a_file_of_relayed_messages_is_read_up_to_what_is_broken() {
     let mut collector = collector("");
     let record = [&[8, 4][..], &octets_field(11, &[192, 0, 2, 1])].concat();
