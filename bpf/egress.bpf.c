@@ -222,12 +222,13 @@ static __always_inline __u32 prefix_classes(__u32 bundle, const __u8 *address)
 	return bits ? *bits : 0;
 }
 
-// The first class of the bundle that matches the packet.
-static __always_inline __u32 class_of(__u32 bundle, const struct fb_headers *h)
+// The first class of the bundle that matches the packet. Not inlined and not static, so that the
+// verifier checks it once, and follows the rest of the classifier once for all its ways.
+__attribute__((noinline)) int fb_class(__u32 bundle, const struct fb_headers *h)
 {
 	struct classes *c = bpf_map_lookup_elem(&classes, &bundle);
 
-	if (!c)
+	if (!c || !h)
 		return 0;
 	__u32 fit = c->dscp[h->traffic_class >> 2], port = c->any_port, prefix = c->any_prefix;
 	if (fit & ~port && h->flags & FB_HAS_PORTS)
@@ -278,7 +279,7 @@ int fb_classify(struct __sk_buff *ctx)
 	ctx->tc_classid = *bundle + 1;
 	// So that the packet has the hash when it leaves. Fair queues need it too.
 	bpf_get_hash_recalc(ctx);
-	ctx->cb[0] = *bundle << 8 | class_of(*bundle, &h);
+	ctx->cb[0] = *bundle << 8 | fb_class(*bundle, &h);
 	// A super-packet may be segmented by then, and each segment has a fingerprint of its own.
 	__u32 bytes = fb_ip_len(&h, ctx->len);
 	struct sampling *sampling = bpf_map_lookup_elem(&samplings, bundle);

@@ -95,7 +95,8 @@ struct Sendbox {
     commands: Commands,
     /// The counters of each bundle at the last tick.
     counts: Vec<Statistics>,
-    /// What the observer missed of each bundle.
+    /// What the observer had seen of each bundle at the last tick, and what it missed.
+    seen: Vec<Counts>,
     missed: Vec<Missed>,
     /// The bundles of which packets waited or left since the last tick.
     busy: Vec<usize>,
@@ -192,6 +193,7 @@ impl Sendbox {
             commands: Commands::open(role, vec![outside.name]),
             receivebox,
             counts: vec![Statistics::default(); count],
+            seen: vec![Counts::default(); count],
             missed: vec![Missed::default(); count],
             busy: Vec::new(),
             due_count: Nanos::ZERO,
@@ -266,7 +268,13 @@ impl Sendbox {
         self.busy.clear();
         for number in 0..self.bundles.all().end() {
             let Some(bundle) = self.bundles.get_mut(number) else { continue };
-            let left = with_missed(self.observer.counts(number)?, &self.missed, number);
+            let seen = self.observer.counts(number)?;
+            if self.seen.len() <= number {
+                self.seen.resize(number + 1, Counts::default());
+                self.missed.resize(number + 1, Missed::default());
+            }
+            self.seen[number] = seen;
+            let left = with_missed(seen, &self.missed, number);
             let waits = self.counts.get(number).is_some_and(|counts| counts.queued > 0);
             if bundle.on_total(left.bytes, left.packets) || waits {
                 self.busy.push(number);
@@ -343,11 +351,9 @@ impl Sendbox {
     /// Notes what the observer missed of the bundles whose counters were just read.
     fn note_missed(&mut self) -> Result<(), Error> {
         for &number in &self.busy {
-            if self.missed.len() <= number {
-                self.missed.resize_with(number + 1, Missed::default);
-            }
-            if let Some(class) = self.counts.get(number) {
-                self.missed[number].note(class, self.observer.counts(number)?);
+            let known = self.counts.get(number).zip(self.seen.get(number));
+            if let Some(((class, before), missed)) = known.zip(self.missed.get_mut(number)) {
+                missed.note(class, [*before, self.observer.counts(number)?]);
             }
         }
         Ok(())

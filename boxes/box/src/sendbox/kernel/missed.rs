@@ -9,7 +9,7 @@ use forebay_tc::Statistics;
 use forebay_units::Bytes;
 
 /// The readings over which the smallest difference counts. A packet that left its class and has not
-/// reached the driver is in the difference too, for less than the 0.1 s of these readings.
+/// reached the driver is in the difference too, but not in that of each reading.
 const READINGS: usize = 10;
 
 /// The packets of one bundle that were missed.
@@ -17,11 +17,13 @@ const READINGS: usize = 10;
 pub(super) struct Missed {
     /// The packets that the class had counted at the last reading.
     class: u64,
-    /// The packets of the class without those that were seen, at the last readings.
+    /// The packets of the class without those that were seen until after the reading, at the last
+    /// readings: no more than were missed and are under way.
     differences: [i64; READINGS],
     /// The number of readings since the class began to count.
     readings: usize,
-    /// The smallest difference since then, at which nothing was missed.
+    /// The smallest difference since then to what was seen before a reading: no less than the
+    /// difference when nothing was missed.
     least: i64,
     /// What had been missed when the class began to count.
     before: u64,
@@ -29,8 +31,9 @@ pub(super) struct Missed {
 }
 
 impl Missed {
-    /// Notes a reading of both counters, of which that of the class is the earlier.
-    pub(super) fn note(&mut self, class: &Statistics, seen: Counts) {
+    /// Notes a reading of the class, and what was seen before it and after it. Packets pass between
+    /// these readings, many of them if this process has to wait for a processor.
+    pub(super) fn note(&mut self, class: &Statistics, [before, seen]: [Counts; 2]) {
         // A class that was just created, or has no answer.
         if class.packets == 0 {
             return;
@@ -39,15 +42,16 @@ impl Missed {
             (self.readings, self.before) = (0, self.total.packets);
         }
         self.class = class.packets;
-        let difference = class.packets as i64 - seen.packets as i64;
-        self.least = if self.readings == 0 { difference } else { self.least.min(difference) };
-        self.differences[self.readings % READINGS] = difference;
+        let without = |seen: Counts| class.packets as i64 - seen.packets as i64;
+        let most = without(before);
+        self.least = if self.readings == 0 { most } else { self.least.min(most) };
+        self.differences[self.readings % READINGS] = without(seen);
         self.readings += 1;
         if self.readings < READINGS {
             return;
         }
         let lowest = self.differences.iter().copied().fold(i64::MAX, i64::min);
-        let packets = self.before + (lowest - self.least) as u64;
+        let packets = self.before + (lowest - self.least).max(0) as u64;
         let new = packets.saturating_sub(self.total.packets);
         if new > 0 {
             // The class counts link-layer headers too, and not all of them are known.
@@ -66,11 +70,15 @@ impl Missed {
 mod tests {
     use super::*;
 
+    fn counts(packets: u64) -> Counts {
+        Counts { bytes: Bytes(packets * 1000), packets }
+    }
+
     /// Notes readings of a class and of the program, whose packets have 1000 bytes.
     fn note(missed: &mut Missed, readings: usize, class: u64, seen: u64) -> u64 {
         for _ in 0..readings {
             let class = Statistics { packets: class, ..Statistics::default() };
-            missed.note(&class, Counts { bytes: Bytes(seen * 1000), packets: seen });
+            missed.note(&class, [seen, seen].map(counts));
         }
         let Counts { bytes, packets } = missed.total();
         assert_eq!(bytes, Bytes(packets * 1000));
@@ -95,6 +103,20 @@ mod tests {
             let seen = 1_000 * reading;
             assert_eq!(note(&mut missed, 1, seen + under_way, seen), 0, "{reading}");
         }
+    }
+
+    /// The process may wait for a processor between its readings.
+    #[test]
+    fn packets_between_the_readings_were_not_missed() {
+        let mut missed = Missed::default();
+        for reading in 1..10 * READINGS as u64 {
+            let [before, after] = [reading * 1_000, reading * 1_000 + reading * 37 % 900];
+            let class = Statistics { packets: before, ..Statistics::default() };
+            missed.note(&class, [before, after].map(counts));
+            let class = Statistics { packets: after, ..Statistics::default() };
+            missed.note(&class, [before, after].map(counts));
+        }
+        assert_eq!(missed.total(), Counts::default());
     }
 
     /// The program counts packets that pass without a class too, while no process reports.
