@@ -3,7 +3,6 @@
 use std::io::{self, Read};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use forebay_records::{RELOAD_SOCKET, Reloaded, STATUS_SOCKET, STATUS_VERSION, Status};
@@ -208,6 +207,7 @@ fn other_release() -> io::Error {
 mod tests {
     use std::io::Write;
     use std::os::unix::net::UnixListener;
+    use std::path::PathBuf;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::thread::{self, JoinHandle};

@@ -37,3 +37,20 @@ fn push(mut bytes: Vec<u8>, byte: u8) -> Vec<u8> {
     bytes.push(byte);
     bytes
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_survive_a_query() {
+        for name in ["branch", "ünïcode & more=?#+%", "a/b c", ""] {
+            let query = format!("range=day&peer={}", encode(name));
+            assert_eq!(value(&query, "peer").as_deref(), Some(name));
+            assert_eq!(value(&query, "range").as_deref(), Some("day"));
+        }
+        assert_eq!(decode("a%2"), "a%2");
+        assert_eq!(decode("a%zz+%"), "a%zz %");
+        assert_eq!(value("peer", "peer"), None);
+    }
+}

@@ -13,7 +13,6 @@ use forebay_web::{Hosts, Stop};
 use serde_json::Value;
 
 use super::*;
-use crate::query::encode;
 use crate::store::Store;
 
 /// A minute, in seconds since 1970.
@@ -283,16 +282,4 @@ fn a_token_is_asked_for() {
         assert!(head.starts_with(&format!("HTTP/1.1 {status}")), "{path} {headers}: {head}");
         assert_eq!(head.contains("www-authenticate: Basic"), status == "401", "{head}");
     }
-}
-
-#[test]
-fn names_survive_a_query() {
-    for name in ["branch", "ünïcode & more=?#+%", "a/b c", ""] {
-        let query = format!("range=day&peer={}", encode(name));
-        assert_eq!(value(&query, "peer").as_deref(), Some(name));
-        assert_eq!(value(&query, "range").as_deref(), Some("day"));
-    }
-    assert_eq!(decode("a%2"), "a%2");
-    assert_eq!(decode("a%zz+%"), "a%zz %");
-    assert_eq!(value("peer", "peer"), None);
 }
