@@ -206,8 +206,8 @@ static __always_inline int fb_look_is_known(const struct look *look)
 	return !look->is_tunnel || (look->headers.version == 4 && id & 0xffff);
 }
 
-// Examines segment `i` of the packet, or the packet itself if it has none, and reports it if it is a
-// boundary packet. Not inlined, like those above: the verifier follows the loop over all segments
+// Examines segment `i` of the packet, or the packet itself if it has none. A boundary packet is
+// reported. Not inlined, like those above: the verifier follows the loop over all segments
 // with its calls alone.
 __attribute__((noinline)) int fb_look_report(struct look *look, __u32 i)
 {

@@ -106,7 +106,7 @@ impl LoadedEgress {
     fn check_types() -> Result<(), Error> {
         if !Path::new(BTF).exists() {
             return Err(Error::Kernel(
-                "a kernel of at least Linux 5.8 that describes its types (CONFIG_DEBUG_INFO_BTF; \
+                "a kernel of at least Linux 5.12 that describes its types (CONFIG_DEBUG_INFO_BTF; \
                  there is no /sys/kernel/btf/vmlinux); use `dataplane = \"user\"`",
             ));
         }
@@ -141,8 +141,8 @@ impl EgressObserver {
     /// [`EgressObserver::set_epoch`].
     ///
     /// # Errors
-    /// If the device has an unknown framing, a right is missing, or the kernel is without BTF, BPF
-    /// ring buffers (both Linux 5.8) or raw tracepoints.
+    /// If the device has an unknown framing, a right is missing, or the kernel is without BTF, raw
+    /// tracepoints, or BPF additions that return the sum (Linux 5.12).
     pub fn attach(netdev: &Netdev) -> Result<Self, Error> {
         Self::attach_loaded(LoadedEgress::load(netdev)?)
     }

@@ -6,10 +6,9 @@ use forebay_dataplane::kernel::EgressObserver;
 use forebay_dataplane::{Counts, Sample, Sampler};
 use forebay_units::Bytes;
 
-/// Share of the packets that the program below the queues may miss. Now and then Linux does not
-/// call the program at `net_dev_start_xmit` for a packet or a burst that leaves
-/// (`docs/decisions/0017-seeing-packets-below-the-kernels-queues.md`). The cause is not known. On a
-/// busy machine up to 3 % were missed, and a burst is a few percent of a short transfer.
+/// Share of the packets that the program below the queues may miss. Some kernels do not run it while
+/// a process of theirs is current, and a burst is a few percent of a short transfer. A box adds what
+/// was missed (`docs/decisions/0094-packets-that-no-tracepoint-sees.md`).
 const MISSED_SHARE: f64 = 0.1;
 
 /// What one place saw of some packets.

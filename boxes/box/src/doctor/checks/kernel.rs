@@ -8,8 +8,8 @@ const AREA: &str = "kernel";
 /// The oldest kernel for each role, and the reason.
 const NEEDED: [(Role, (u32, u32), &str); 3] = [
     (Role::SendboxUser, (5, 4), "AF_XDP that says when it needs a wake-up"),
-    (Role::SendboxKernel, (5, 8), "BPF ring buffers"),
-    (Role::Receivebox, (5, 9), "BPF links for XDP"),
+    (Role::SendboxKernel, (5, 12), "BPF additions that return the sum"),
+    (Role::Receivebox, (5, 12), "BPF additions that return the sum"),
 ];
 
 pub(super) fn checks(facts: &Facts) -> Vec<Check> {
@@ -29,7 +29,7 @@ fn release(facts: &Facts) -> Check {
     let kernel = &facts.kernel;
     let check = Check::new(AREA, "release", &kernel.release);
     let Some(version) = kernel.version else {
-        return check.note("its version cannot be told; Linux 5.9 or later is needed");
+        return check.note("its version cannot be told; Linux 5.12 or later is needed");
     };
     let old: Vec<_> = NEEDED.iter().filter(|(_, needed, _)| version < *needed).collect();
     let Some((_, _, _)) = old.first() else { return check };

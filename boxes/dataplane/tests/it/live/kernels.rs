@@ -1,16 +1,16 @@
 //! Every program on every kind of device, with packets. `scripts/test-kernels` runs this test on
 //! other kernels and makes a table of its output.
 
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use forebay_dataplane::kernel::EgressObserver;
 use forebay_dataplane::senders::{CongestionControl, send_ect1};
 use forebay_dataplane::{
     Counts, Error, Hook, Method, Netdev, Pool, Sampler, open_ports, try_bypass,
 };
-use forebay_test_support::has_root;
 use forebay_test_support::namespace::{self, Namespace, run};
 use forebay_test_support::tun::{Carrier, Tun};
+use forebay_test_support::{Dir, has_root};
 use libbpf_rs::query::ProgInfoIter;
 
 use crate::egress::filter_on;
@@ -37,12 +37,7 @@ fn row(device: &str, program: &str, packets: Option<u64>) {
 /// Runs a command of a shell in a namespace. Returns whether it succeeded.
 fn shell(namespace: &Namespace, command: &str) -> bool {
     let arguments = ["netns", "exec", &namespace.0, "sh", "-c", command];
-    Command::new("ip")
-        .args(arguments)
-        .stderr(std::process::Stdio::null())
-        .status()
-        .unwrap()
-        .success()
+    Command::new("ip").args(arguments).stderr(Stdio::null()).status().unwrap().success()
 }
 
 /// Connects two namespaces by Ethernet, over which tunnels go.
@@ -58,7 +53,8 @@ fn add_underlay(a: &Namespace, b: &Namespace) {
 fn add_wireguard(a: &Namespace, b: &Namespace) -> bool {
     add_underlay(a, b);
     let add = format!("ip link add {DEVICE} type wireguard && wg genkey > key && wg pubkey < key");
-    let keys = directory(a);
+    let dir = Dir::new("wireguard");
+    let keys = dir.0.display();
     for (end, name) in [(a, "a"), (b, "b")] {
         if !shell(end, &format!("cd {keys} && mkdir {name} && cd {name} && {add} > public")) {
             return false;
@@ -71,15 +67,7 @@ fn add_wireguard(a: &Namespace, b: &Namespace) -> bool {
         );
         assert!(shell(end, &set), "{set}");
     }
-    std::fs::remove_dir_all(keys).unwrap();
     true
-}
-
-/// Makes a directory of this test's own.
-fn directory(namespace: &Namespace) -> String {
-    let path = std::env::temp_dir().join(&namespace.0);
-    std::fs::create_dir_all(&path).unwrap();
-    path.display().to_string()
 }
 
 /// Makes both ends of a GRE tunnel. Returns whether this machine has GRE.
@@ -87,7 +75,9 @@ fn add_gre(a: &Namespace, b: &Namespace) -> bool {
     add_underlay(a, b);
     [(a, 1, 2), (b, 2, 1)].iter().all(|(end, here, there)| {
         let add = format!("link add {DEVICE} type gre local 192.0.2.{here} remote 192.0.2.{there}");
-        shell(end, &format!("ip {add}"))
+        let mut ip = Command::new("ip");
+        ip.args(["-n", &end.0]).args(add.split(' ')).stderr(Stdio::null());
+        ip.status().unwrap().success()
     })
 }
 
@@ -181,7 +171,7 @@ fn other_programs_are_loaded() {
         [("dctcp", CongestionControl::dctcp("kt")), ("prague", CongestionControl::prague("kt"))]
     {
         match control {
-            Ok(control) => println!("row: any, {name}, -, 0 ({})", control.name()),
+            Ok(_) => println!("row: any, {name}, -, -"),
             Err(Error::Verifier { reason, .. }) => println!("refused: {name}: {reason}"),
             Err(e) => println!("refused: {name}: {e}"),
         }
