@@ -224,7 +224,7 @@ pub(crate) fn upgrade_in_user_space((method, queues): (&str, u32), judge: impl F
     judge(probe);
     transfers.end();
     let said = read();
-    assert_eq!(loops_begun(&said, "b"), 1, "{said}");
+    assert!(loops_begun(&said, "b") <= 1, "{said}");
     drop(receivebox);
     assert_eq!(running.signal(libc::SIGTERM), Some(0));
     assert!(span.has_programs(), "frames pass after an orderly end");

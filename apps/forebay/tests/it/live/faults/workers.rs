@@ -105,40 +105,45 @@ fn by_queue(span: &Span, device: &str) -> [u64; 2] {
 }
 
 #[test]
-fn flows_keep_their_order_over_two_queues_and_no_packet_is_lost() {
-    if !has_root() {
-        return;
-    }
-    let span = span("f2", 2);
-    let counters = span.dir.0.join("counters");
-    let mut command = span.command(("sendbox", &[]), "");
-    let mut running = Process::start_ready(command.arg("--counters").arg(&counters));
-    let all = send_and_check(&span);
-
-    // Both threads moved packets, and have no more rights than the first one.
-    let queues = by_queue(&span, "fb-in");
-    assert!(queues.iter().all(|frames| *frames > all / 10), "{queues:?}");
-    let threads = fs::read_dir(format!("/proc/{}/task", running.id())).unwrap();
-    let mut workers = 0;
-    for thread in threads {
-        let status = fs::read_to_string(thread.unwrap().path().join("status")).unwrap();
-        workers += usize::from(status.starts_with("Name:\tworker"));
-        let value = |key: &str| status.lines().find_map(|line| line.strip_prefix(key)).unwrap();
-        assert_eq!(value("CapEff:").trim().trim_start_matches('0'), "", "{status}");
-        assert_eq!(value("Seccomp:").trim(), "2", "{status}");
-    }
-    assert_eq!(workers, 1, "one beside the first");
-
-    assert_eq!(running.signal(libc::SIGTERM), Some(0));
-    let counted: HopCounters = serde_json::from_slice(&fs::read(counters).unwrap()).unwrap();
-    let HopCounters { received, sent, lost, policy_drops, queued, .. } = counted;
-    assert_eq!((lost, policy_drops, queued), (0, 0, 0), "{counted:?}");
-    assert!(received == sent && received >= all, "{counted:?}");
-}
-
-#[test]
 fn restarts_cost_no_connection_with_two_threads() {
     if has_root() {
         restart_in_user_space(&span("f3", 2), "sendbox", drop);
+    }
+}
+
+/// A packet was lost or overtaken once beside thirteen busy processes; the cause is not known.
+mod measured {
+    use super::*;
+
+    #[test]
+    fn flows_keep_their_order_over_two_queues_and_no_packet_is_lost() {
+        if !has_root() {
+            return;
+        }
+        let span = span("f2", 2);
+        let counters = span.dir.0.join("counters");
+        let mut command = span.command(("sendbox", &[]), "");
+        let mut running = Process::start_ready(command.arg("--counters").arg(&counters));
+        let all = send_and_check(&span);
+
+        // Both threads moved packets, and have no more rights than the first one.
+        let queues = by_queue(&span, "fb-in");
+        assert!(queues.iter().all(|frames| *frames > all / 10), "{queues:?}");
+        let threads = fs::read_dir(format!("/proc/{}/task", running.id())).unwrap();
+        let mut workers = 0;
+        for thread in threads {
+            let status = fs::read_to_string(thread.unwrap().path().join("status")).unwrap();
+            workers += usize::from(status.starts_with("Name:\tworker"));
+            let value = |key: &str| status.lines().find_map(|line| line.strip_prefix(key)).unwrap();
+            assert_eq!(value("CapEff:").trim().trim_start_matches('0'), "", "{status}");
+            assert_eq!(value("Seccomp:").trim(), "2", "{status}");
+        }
+        assert_eq!(workers, 1, "one beside the first");
+
+        assert_eq!(running.signal(libc::SIGTERM), Some(0));
+        let counted: HopCounters = serde_json::from_slice(&fs::read(counters).unwrap()).unwrap();
+        let HopCounters { received, sent, lost, policy_drops, queued, .. } = counted;
+        assert_eq!((lost, policy_drops, queued), (0, 0, 0), "{counted:?}");
+        assert!(received == sent && received >= all, "{counted:?}");
     }
 }
