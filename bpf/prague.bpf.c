@@ -77,7 +77,7 @@ struct tcp_congestion_ops {
 #define GAIN_SHIFT 4
 // The smallest window, a segment in 16 round trips by pacing (item 5), and the largest.
 #define LEAST_WINDOW (SEGMENT / 16)
-#define MOST_WINDOW (SEGMENT << 18)
+#define MAX_WINDOW (SEGMENT << 18)
 // The segments that may be in flight with the smallest window.
 #define LEAST_SEGMENTS 2
 // The longest burst (item 7).
@@ -87,7 +87,7 @@ struct tcp_congestion_ops {
 // The rounds of such marks from which on the bottleneck is classic, and down to which it stays so.
 #define SUSPECT 6
 #define TRUSTED 2
-#define MOST_SUSPECT 8
+#define MAX_SUSPECT 8
 
 // The state of a connection, 104 bytes at most.
 struct prague {
@@ -166,7 +166,7 @@ static __always_inline void end_round(struct tcp_sock *tcp, struct prague *own)
 		__u64 two = 2ULL * round_trip(tcp) * SEGMENT / own->window;
 
 		if (own->delay / own->delays > L4S_DELAY + two)
-			own->suspicion += own->suspicion < MOST_SUSPECT;
+			own->suspicion += own->suspicion < MAX_SUSPECT;
 		else
 			own->suspicion -= own->suspicion > 0;
 		own->classic = own->suspicion >= SUSPECT ||
@@ -223,8 +223,8 @@ void BPF_PROG(prague_cong_control, struct sock *sk, __u32 ack, int flag,
 		else
 			grow(own, newly, rtt, virtual_rtt);
 	}
-	if (own->window > MOST_WINDOW)
-		own->window = MOST_WINDOW;
+	if (own->window > MAX_WINDOW)
+		own->window = MAX_WINDOW;
 	tcp->snd_cwnd = segments(own->window);
 	// Slow start needs twice the rate, since the window doubles in a round trip.
 	pace = ((__u64)own->window * tcp->mss_cache / SEGMENT) * 1000000 / rtt;

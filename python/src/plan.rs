@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use forebay_config::{ConfigError, RateValue};
 use forebay_plan::allocate::{Binning, Method, Wba};
 use forebay_plan::hints::{self, Hints};
-use forebay_plan::input::{self, LARGEST, ProviderFile};
+use forebay_plan::input::{self, MAX_FILE, ProviderFile};
 use forebay_plan::paths::PathCache;
 use forebay_plan::plan::{self, Config, Scope};
 use forebay_plan::{network, vswitch};
@@ -170,19 +170,19 @@ impl Network {
 /// Reads the text of a file as the planner does: maybe compressed, and of several encodings.
 #[pyfunction]
 pub(crate) fn read_text(py: Python<'_>, path: PathBuf) -> PyResult<String> {
-    py.detach(|| forebay_input::text(&path, LARGEST)).map_err(|error| plan_error(py, error))
+    py.detach(|| forebay_input::text(&path, MAX_FILE)).map_err(|error| plan_error(py, error))
 }
 
 /// Returns the text of a source, if it is no longer than the planner reads of a file.
 fn text(source: &Source) -> Result<&str, ConfigError> {
     let (name, text) = source;
-    match text.len() as u64 <= LARGEST.0 {
+    match text.len() as u64 <= MAX_FILE.0 {
         true => Ok(text),
         false => Err(ConfigError {
             file: name.clone(),
             line: None,
             key: String::new(),
-            message: format!("is longer than {} bytes", LARGEST.0),
+            message: format!("is longer than {} bytes", MAX_FILE.0),
         }),
     }
 }

@@ -12,7 +12,7 @@ use forebay_plan::flows::relayed::Relay;
 use forebay_plan::weights::Range;
 
 /// The highest metric of any protocol.
-const MOST_METRIC: i64 = Range::WIDE.metric as i64;
+const MAX_METRIC: i64 = Range::WIDE.metric as i64;
 
 /// The planner: an ISP's routing together with where its content providers hand over traffic.
 #[derive(Debug, Parser)]
@@ -323,7 +323,7 @@ pub(crate) struct WeightsArgs {
     pub(crate) few: bool,
     /// The highest metric that links get [default: that of the routers' OSPF or IS-IS; 65535
     /// without --routers].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MOST_METRIC))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MAX_METRIC))]
     pub(crate) most_metric: Option<u32>,
     /// Use the metrics of this file, which an earlier --out wrote, instead of a search.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["few", "out"])]

@@ -24,7 +24,7 @@ use forebay_outcome::{Commit, provenance};
 use forebay_plan::allocate::{Binning, Method, Wba};
 use forebay_plan::bench::{self, Speed};
 use forebay_plan::hints::{self, Hints, alto, bgp};
-use forebay_plan::input::{self, LARGEST, ProviderFile};
+use forebay_plan::input::{self, MAX_FILE, ProviderFile};
 use forebay_plan::network::Network;
 use forebay_plan::paths::PathCache;
 use forebay_plan::plan::{self, Config, Scope};
@@ -120,10 +120,10 @@ fn hints(args: &HintsArgs) -> Result<(), Failure> {
         return Err(message.into());
     }
     let Inputs { network, file } = inputs(&args.network)?;
-    let text = forebay_input::text(&args.prefixes, LARGEST)?;
+    let text = forebay_input::text(&args.prefixes, MAX_FILE)?;
     let prefixes = input::prefixes(&args.prefixes, &text, &network.topology)?;
     let last = match &args.last {
-        Some(path) if path.exists() => hints::read(path, &forebay_input::text(path, LARGEST)?)?,
+        Some(path) if path.exists() => hints::read(path, &forebay_input::text(path, MAX_FILE)?)?,
         _ => Hints::default(),
     };
     let (limit, paths) = (args.network.aggregates.get(), args.network.paths);
@@ -199,12 +199,12 @@ fn inputs(args: &NetworkArgs) -> Result<Inputs, Failure> {
     }
     let file = input::providers(
         &args.providers,
-        &forebay_input::text(&args.providers, LARGEST)?,
+        &forebay_input::text(&args.providers, MAX_FILE)?,
         &topology,
     )?;
     let demands = match (&args.demands, args.gravity) {
         (Some(path), _) => {
-            let text = forebay_input::text(path, LARGEST)?;
+            let text = forebay_input::text(path, MAX_FILE)?;
             input::demands(path, &text, &file.providers, &topology)?
         }
         (None, Some(total)) => input::gravity(total.0, &file, &topology),
@@ -220,7 +220,7 @@ fn inputs(args: &NetworkArgs) -> Result<Inputs, Failure> {
 }
 
 fn topology(path: &Path) -> Result<Topology, ConfigError> {
-    input::topology(path, &forebay_input::text(path, LARGEST)?)
+    input::topology(path, &forebay_input::text(path, MAX_FILE)?)
 }
 
 fn bench(args: &PlanBenchArgs) -> Result<(), Failure> {
@@ -277,7 +277,7 @@ fn reproduce(args: &PlanReproduceArgs) -> Result<(), Failure> {
     let dir = page.with_extension("");
     let stored = dir.join("results.json");
     let results = if args.page {
-        let text = forebay_input::text(&stored, LARGEST)?;
+        let text = forebay_input::text(&stored, MAX_FILE)?;
         serde_json::from_str(&text).map_err(|e| format!("{}: {e}", stored.display()))?
     } else {
         let results = run_study(args)?;

@@ -15,7 +15,7 @@ use forebay_l4s_check::{Options, Verdict};
 use crate::cli::{L4sArgs, L4sCheckArgs, L4sCommand};
 
 /// The highest rate that a check may reach, since it sends from one thread.
-const MOST_MBPS: f64 = 1_000.0;
+const MAX_MBPS: f64 = 1_000.0;
 
 pub(crate) fn run(args: &L4sArgs) -> ExitCode {
     let result = match &args.command {
@@ -43,7 +43,7 @@ fn reflect(listen: SocketAddr) -> Result<ExitCode, Failure> {
 
 fn check(args: &L4sCheckArgs) -> Result<ExitCode, Failure> {
     let max_rate = args.max_rate.0;
-    if !(1.0..=MOST_MBPS).contains(&max_rate.as_mbps_f64()) {
+    if !(1.0..=MAX_MBPS).contains(&max_rate.as_mbps_f64()) {
         return Ok(fail(&"--max-rate must be 1 Mbit/s to 1 Gbit/s", 2));
     }
     let address = match resolve(&args.host) {

@@ -9,7 +9,7 @@ use forebay_records::Reloaded;
 use crate::cli::ReloadArgs;
 
 /// The time that all boxes have for their answers. Many bundles may take a box seconds.
-const PATIENCE: Duration = Duration::from_secs(10);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(crate) fn reload(args: &ReloadArgs) -> ExitCode {
     let answers = match ask(args) {
@@ -37,7 +37,7 @@ pub(crate) fn reload(args: &ReloadArgs) -> ExitCode {
 }
 
 fn ask(args: &ReloadArgs) -> Result<Vec<Reloaded>, Failure> {
-    let answers = forebay_status::reload(args.process, PATIENCE)?;
+    let answers = forebay_status::reload(args.process, ANSWER_TIMEOUT)?;
     if answers.is_empty() {
         return Err(match args.process {
             Some(process) => format!(

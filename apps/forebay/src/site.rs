@@ -14,7 +14,7 @@ use forebay_config::{Prefix, RemoteAddress};
 use crate::cli::SiteInitArgs;
 
 /// The most sites of one command: each gets a key for every other one.
-const MOST: usize = 64;
+const MAX_SITES: usize = 64;
 /// The port of a site if its address has none.
 const PORT: u16 = 28316;
 
@@ -134,8 +134,8 @@ fn sites(args: &SiteInitArgs) -> Result<Vec<Site>, Failure> {
         }
     }
     match sites.len() {
-        2..=MOST => Ok(sites),
-        n => Err(format!("{n} sites: from 2 to {MOST} are possible").into()),
+        2..=MAX_SITES => Ok(sites),
+        n => Err(format!("{n} sites: from 2 to {MAX_SITES} are possible").into()),
     }
 }
 

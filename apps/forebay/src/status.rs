@@ -13,7 +13,7 @@ use forebay_records::{ReceiveStatus, SendStatus, Status, WaitsHere};
 use crate::cli::StatusArgs;
 
 /// The time that all boxes have for their answers.
-const PATIENCE: Duration = Duration::from_secs(2);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 /// The width of the text.
 const WIDTH: usize = 80;
 /// The decisions that are shown of each bundle.
@@ -53,7 +53,7 @@ pub(crate) fn exporter(args: &crate::cli::ExporterArgs) -> ExitCode {
 
 fn report(args: &StatusArgs) -> Result<String, Failure> {
     let mut boxes = Vec::new();
-    for answer in forebay_status::read(PATIENCE)? {
+    for answer in forebay_status::read(ANSWER_TIMEOUT)? {
         boxes.push(answer.status.map_err(|e| format!("process {}: {e}", answer.process))?);
     }
     boxes.sort_by(|a, b| (&a.role, &a.interfaces).cmp(&(&b.role, &b.interfaces)));

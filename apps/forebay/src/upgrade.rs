@@ -16,7 +16,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use forebay_cli::terminal::{Failure, fail, note, print};
-use forebay_records::{HANDOVER_SOCKET, LARGEST_HANDOVER, Offer, Taken, UPGRADE_SOCKET};
+use forebay_records::{HANDOVER_SOCKET, MAX_HANDOVER, Offer, Taken, UPGRADE_SOCKET};
 use forebay_status::BoxSocket;
 use forebay_system::local::{self, Directory, Peer};
 use forebay_system::{NameLock, descriptors};
@@ -24,7 +24,7 @@ use forebay_system::{NameLock, descriptors};
 use crate::cli::UpgradeArgs;
 
 /// The time for the old process to end and the new one to start.
-const PATIENCE: Duration = Duration::from_secs(60);
+const UPGRADE_TIMEOUT: Duration = Duration::from_secs(60);
 /// The time that a box has to describe itself, which it does at once.
 const OFFER_TIMEOUT: Duration = Duration::from_secs(2);
 /// The time between two looks at what may have happened.
@@ -82,7 +82,7 @@ fn run(args: &UpgradeArgs) -> Result<Taken, Failure> {
         .stdout(Stdio::null())
         .spawn()
         .map_err(|e| format!("cannot run {shown}: {e}"))?;
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + UPGRADE_TIMEOUT;
     let (state, descriptors) = receive(&old, until, &shown, &mut child)?;
     if state.is_empty() {
         return Err(format!(
@@ -196,7 +196,7 @@ fn check(until: Instant, shown: &str, child: &mut Child, what: &str) -> Result<(
         return Err(format!("{shown} failed ({status}) and {what}").into());
     }
     if Instant::now() >= until {
-        return Err(format!("{what} within {} s", PATIENCE.as_secs()).into());
+        return Err(format!("{what} within {} s", UPGRADE_TIMEOUT.as_secs()).into());
     }
     Ok(())
 }
@@ -214,7 +214,7 @@ fn receive(
     loop {
         match descriptors::receive(old, &mut buffer, &mut found) {
             Ok(0) => return Ok((state, found)),
-            Ok(n) if state.len() + n > LARGEST_HANDOVER => {
+            Ok(n) if state.len() + n > MAX_HANDOVER => {
                 return Err("the state of the old process is too large".into());
             }
             Ok(n) => state.extend_from_slice(&buffer[..n]),
@@ -245,7 +245,7 @@ fn accept(
 
 /// Hands the state on, and returns what the new process took.
 fn hand(new: &UnixStream, state: &[u8], descriptors: Vec<OwnedFd>) -> Result<Taken, Failure> {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + UPGRADE_TIMEOUT;
     let borrowed: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
     let sent = descriptors::send(new, state, &borrowed)?;
     local::write_all(new, &state[sent..], until)?;

@@ -1,7 +1,7 @@
 //! Finds the IP packet behind the headers of a link or a tunnel.
 
 /// The most VLAN tags or MPLS labels of a packet.
-const MOST: usize = 16;
+const MAX_TAGS: usize = 16;
 /// The type of Ethernet in other protocols (RFC 1701).
 const ETHERNET: u16 = 0x6558;
 /// The address and control octets of PPP in HDLC-like framing (RFC 1662, section 3.1).
@@ -9,7 +9,7 @@ const HDLC: [u8; 2] = [0xff, 0x03];
 /// The octets in front of the type of a frame of IEEE 802.2 with SNAP.
 const SNAP: [u8; 6] = [0xaa, 0xaa, 3, 0, 0, 0];
 /// The largest number in the place of an EtherType that is a length (IEEE 802.3, section 3.2.6).
-const LONGEST_LLC: u16 = 1500;
+const MAX_LLC: u16 = 1500;
 
 /// Returns the offset of the IP packet in an Ethernet frame; `None` if it has none.
 pub fn in_ethernet(frame: &[u8]) -> Option<usize> {
@@ -18,7 +18,7 @@ pub fn in_ethernet(frame: &[u8]) -> Option<usize> {
 
 /// Returns the offset of the IP packet behind the EtherType at `at`; `None` if it has none.
 pub fn behind_type(frame: &[u8], mut at: usize) -> Option<usize> {
-    for _ in 0..=MOST {
+    for _ in 0..=MAX_TAGS {
         // The EtherTypes of IEEE's registry; 9100 and 9200 are those of tags before 802.1ad.
         match u16_at(frame, at)? {
             0x8100 | 0x88a8 | 0x9100 | 0x9200 => at += 4,
@@ -27,7 +27,7 @@ pub fn behind_type(frame: &[u8], mut at: usize) -> Option<usize> {
             0x8864 => return in_ppp(frame, at + 8),
             // A provider backbone bridge: its tag has four octets, and Ethernet follows.
             0x88e7 => return Some(at + 6 + in_ethernet(frame.get(at + 6..)?)?),
-            0..=LONGEST_LLC if frame.get(at + 2..)?.starts_with(&SNAP) => at += 8,
+            0..=MAX_LLC if frame.get(at + 2..)?.starts_with(&SNAP) => at += 8,
             _ => return None,
         }
     }
@@ -38,7 +38,7 @@ pub fn behind_type(frame: &[u8], mut at: usize) -> Option<usize> {
 /// in Ethernet behind a control word (RFC 4448, section 4.6).
 pub fn behind_labels(frame: &[u8], at: usize) -> Option<usize> {
     let (labels, _) = frame.get(at..)?.as_chunks::<4>();
-    let last = labels.iter().take(MOST).position(|label| label[2] & 1 == 1)?;
+    let last = labels.iter().take(MAX_TAGS).position(|label| label[2] & 1 == 1)?;
     let at = at + 4 * (last + 1);
     // Only the packet itself says what it is.
     match frame.get(at)? >> 4 {
@@ -115,7 +115,7 @@ fn in_gtp(flags: u8, payload: &[u8]) -> Option<usize> {
     }
     let mut at = 12;
     let mut next = if flags & 0x04 != 0 { *payload.get(11)? } else { 0 };
-    for _ in 0..MOST {
+    for _ in 0..MAX_TAGS {
         if next == 0 {
             return Some(at);
         }

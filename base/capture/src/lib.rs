@@ -467,7 +467,7 @@ enum Found {
 /// Finds the innermost IP packet.
 fn find(packet: &Packet<'_>) -> Found {
     let Some(mut start) = in_link(packet) else { return Found::Nothing };
-    for _ in 0..MOST_TUNNELS {
+    for _ in 0..MAX_TUNNELS {
         let Some(ip) = packet.octets.get(start..) else { return Found::Nothing };
         let Some(headers) = parse(ip, (packet.length as usize).saturating_sub(start)) else {
             return Found::Nothing;
@@ -560,8 +560,8 @@ fn parse(ip: &[u8], length: usize) -> Option<Headers> {
     if let Some(headers) = headers.ok().filter(|headers| headers.transport_len > 0) {
         return Some(headers);
     }
-    let mut start = [0; MOST_HEADERS];
-    let known = ip.len().min(MOST_HEADERS);
+    let mut start = [0; MAX_HEADERS];
+    let known = ip.len().min(MAX_HEADERS);
     start[..known].copy_from_slice(&ip[..known]);
     start[field].copy_from_slice(&[u8::MAX; 2]);
     let headers = Headers::parse_ip(&start[..known]).ok()?;
@@ -580,13 +580,13 @@ fn not_a_capture(file: &[u8]) -> String {
 }
 
 /// The most octets of IP headers with the ports behind them.
-const MOST_HEADERS: usize = MAX_TRANSPORT_OFFSET + 4;
+const MAX_HEADERS: usize = MAX_TRANSPORT_OFFSET + 4;
 /// The nanoseconds of a second.
 const NANOS: i128 = 1_000_000_000;
 /// The code of the option `if_name` of pcapng.
 const IF_NAME: u16 = 2;
 /// The most IP headers of a packet in tunnels.
-const MOST_TUNNELS: usize = 8;
+const MAX_TUNNELS: usize = 8;
 /// The protocol numbers of IP in IP (RFC 2003, RFC 2473) and of GRE.
 const IPV4: u8 = 4;
 const IPV6: u8 = 41;

@@ -26,7 +26,7 @@ pub use edited::Edited;
 pub use network::{HostAddress, IpVersion, NetworkError, Prefix, RemoteAddress};
 pub use rate_bounds::rate_bounds;
 pub use setting::{Setting, SettingError};
-pub use source::{ConfigError, LARGEST, Source, load, parse, read_text};
+pub use source::{ConfigError, MAX_FILE, Source, load, parse, read_text};
 pub use suggest::likeliest;
 pub use toml::Spanned;
 pub use values::{DurationValue, Limit, RateValue, ShareValue, SizeValue, ValueError};

@@ -12,7 +12,7 @@ use toml::de::{DeTable, DeValue};
 use crate::suggest;
 
 /// The size of the largest configuration file: a hundred times the largest one written by hand.
-pub const LARGEST: Bytes = Bytes(4_000_000);
+pub const MAX_FILE: Bytes = Bytes(4_000_000);
 
 /// A mistake in a configuration file, with its position.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -147,7 +147,7 @@ pub fn read_text(path: &Path, most: Bytes) -> Result<String, ConfigError> {
 /// # Errors
 /// As [`read_text`], of 4 MB; or if the file is not TOML, or is not a `T`.
 pub fn load<T: DeserializeOwned>(path: &Path) -> Result<(T, Source), ConfigError> {
-    parse(path, read_text(path, LARGEST)?)
+    parse(path, read_text(path, MAX_FILE)?)
 }
 
 /// Reads `text` as a `T`; `file` is what errors call it.
@@ -261,7 +261,7 @@ mod tests {
     fn a_byte_order_mark_is_no_part_of_a_text() {
         let path = std::env::temp_dir().join(format!("fb-mark-{}", std::process::id()));
         fs::write(&path, "\u{feff}a = 1\n").unwrap();
-        let text = read_text(&path, LARGEST);
+        let text = read_text(&path, MAX_FILE);
         fs::remove_file(&path).unwrap();
         assert_eq!(text.unwrap(), "a = 1\n");
     }

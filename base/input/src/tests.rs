@@ -12,7 +12,7 @@ use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 
 use super::*;
 
-const MOST: u64 = 1 << 20;
+const MAX_UNPACKED: u64 = 1 << 20;
 
 fn gzip(octets: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), flate2::Compression::default());
@@ -40,7 +40,7 @@ fn octets() -> Vec<u8> {
 }
 
 fn all(file: &[u8]) -> io::Result<(Vec<u8>, bool)> {
-    unpack(file, MOST)
+    unpack(file, MAX_UNPACKED)
 }
 
 #[test]
@@ -181,7 +181,7 @@ fn a_stream_may_be_a_pipe_and_a_text_may_not() {
     assert_eq!(error, "is no regular file: copy what it holds into one");
     let writer = path.clone();
     let writes = std::thread::spawn(move || fs::write(writer, bzip2(&octets())).unwrap());
-    assert_eq!(read(&path, MOST).unwrap().octets, octets());
+    assert_eq!(read(&path, MAX_UNPACKED).unwrap().octets, octets());
     writes.join().unwrap();
 }
 

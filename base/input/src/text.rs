@@ -56,9 +56,9 @@ pub fn decode(octets: Vec<u8>) -> Result<String, Undecoded> {
 /// Returns the encoding that an XML declaration names, in lower case.
 fn declared(octets: &[u8]) -> Option<String> {
     /// The longest declaration that is looked at.
-    const LONGEST: usize = 256;
+    const MAX_DECLARATION: usize = 256;
     let start = octets.trim_ascii_start().strip_prefix(b"<?xml")?;
-    let start = &start[..start.len().min(LONGEST)];
+    let start = &start[..start.len().min(MAX_DECLARATION)];
     let end = start.windows(2).position(|two| two == b"?>")?;
     let text = std::str::from_utf8(&start[..end]).ok()?;
     let value = text.split_once("encoding")?.1.trim_start().strip_prefix('=')?.trim_start();

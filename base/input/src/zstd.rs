@@ -11,13 +11,13 @@ use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
 /// The largest window that is accepted, in octets: that of `zstd --long`, which is also the largest
 /// that the program accepts by default.
-const LARGEST_WINDOW: u64 = 1 << 27;
+const MAX_WINDOW: u64 = 1 << 27;
 /// The last block of a frame, empty (section 3.1.1.2).
 const LAST_BLOCK: [u8; 3] = [1, 0, 0];
 /// The length of a block's header, in octets.
 const BLOCK_HEADER: usize = 3;
 /// The largest block, in octets (section 3.1.1.2.4).
-const LARGEST_BLOCK: usize = 1 << 17;
+const MAX_BLOCK: usize = 1 << 17;
 
 /// Where the decoder is in the frame.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -50,7 +50,7 @@ impl<R: Read> Blocks<R> {
         // left to the decoder.
         let size = if header >> 1 & 3 == 1 { 1 } else { (header >> 3) as usize };
         if is_whole {
-            self.block.resize(BLOCK_HEADER + size.min(LARGEST_BLOCK), 0);
+            self.block.resize(BLOCK_HEADER + size.min(MAX_BLOCK), 0);
             is_whole = self.fill(BLOCK_HEADER)?;
         }
         if !is_whole {
@@ -107,7 +107,7 @@ pub(crate) struct Frame<R> {
 impl<R: BufRead> Frame<R> {
     pub(crate) fn new(from: R) -> Self {
         let mut decoder = FrameDecoder::new();
-        decoder.set_max_window_size(LARGEST_WINDOW);
+        decoder.set_max_window_size(MAX_WINDOW);
         let (place, block) = (Place::Header, Vec::new());
         let blocks = Blocks { from, place, block, read: 0, is_cut: false };
         Self { blocks, decoder, is_ended: false }
@@ -146,7 +146,7 @@ impl<R: BufRead> Frame<R> {
             FrameDecoderError::WindowSizeTooBig { requested, .. } => {
                 let message = format!(
                     "needs {requested} octets of memory to be unpacked, more than the \
-                     {LARGEST_WINDOW} of `zstd --long`: unpack it with `zstd -d --memory`"
+                     {MAX_WINDOW} of `zstd --long`: unpack it with `zstd -d --memory`"
                 );
                 io::Error::new(ErrorKind::Unsupported, message)
             }

@@ -6,24 +6,24 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 
 /// The most descriptors of one message.
-pub const MOST: usize = 4;
+pub const MAX_DESCRIPTORS: usize = 4;
 
-/// A buffer for the control message of [`MOST`] descriptors, aligned for `cmsghdr`.
+/// A buffer for the control message of [`MAX_DESCRIPTORS`] descriptors, aligned for `cmsghdr`.
 #[repr(C, align(8))]
 struct Control([u8; 64]);
 
-const SPACE: usize = MOST * size_of::<RawFd>();
+const SPACE: usize = MAX_DESCRIPTORS * size_of::<RawFd>();
 
 /// Sends the start of `bytes` with `descriptors`, and returns how many bytes were sent.
 ///
 /// # Errors
-/// If the socket takes none, or there are more than [`MOST`] descriptors.
+/// If the socket takes none, or there are more than [`MAX_DESCRIPTORS`] descriptors.
 pub fn send(
     stream: &UnixStream,
     bytes: &[u8],
     descriptors: &[BorrowedFd<'_>],
 ) -> io::Result<usize> {
-    if bytes.is_empty() || descriptors.len() > MOST {
+    if bytes.is_empty() || descriptors.len() > MAX_DESCRIPTORS {
         return Err(io::ErrorKind::InvalidInput.into());
     }
     let numbers: Vec<RawFd> = descriptors.iter().map(AsRawFd::as_raw_fd).collect();
@@ -36,7 +36,7 @@ pub fn send(
     message.msg_iovlen = 1;
     if !numbers.is_empty() {
         message.msg_control = control.0.as_mut_ptr().cast();
-        // SAFETY: the buffer has room for the header and `MOST` descriptors, of which these are at
+        // SAFETY: the buffer has room for the header and `MAX_DESCRIPTORS` descriptors, of which these are at
         // most as many; it is aligned and lives through the call.
         unsafe {
             message.msg_controllen = libc::CMSG_SPACE(length as u32) as _;
@@ -53,7 +53,7 @@ pub fn send(
     usize::try_from(sent).map_err(|_| io::Error::last_os_error())
 }
 
-/// Receives into `buffer`, and adds descriptors that came with it to `into`, [`MOST`] in all.
+/// Receives into `buffer`, and adds descriptors that came with it to `into`, [`MAX_DESCRIPTORS`] in all.
 /// Others are closed. Returns the number of bytes, zero at the end.
 ///
 /// # Errors
@@ -89,7 +89,7 @@ pub fn receive(
                 if is_rights {
                     let number = libc::CMSG_DATA(header).cast::<RawFd>().add(i).read_unaligned();
                     let descriptor = OwnedFd::from_raw_fd(number);
-                    if into.len() < MOST {
+                    if into.len() < MAX_DESCRIPTORS {
                         into.push(descriptor);
                     }
                 }
@@ -129,14 +129,14 @@ mod tests {
     fn more_descriptors_than_there_is_room_for_are_closed() {
         let (one, other) = UnixStream::pair().unwrap();
         let (mut out, pipe) = io::pipe().unwrap();
-        let five = [pipe.as_fd(); MOST + 1];
+        let five = [pipe.as_fd(); MAX_DESCRIPTORS + 1];
         assert!(send(&one, b"x", &five).is_err());
         let mut got = Vec::new();
         for _ in 0..2 {
             send(&one, b"x", &five[..3]).unwrap();
             receive(&other, &mut [0; 9], &mut got).unwrap();
         }
-        assert_eq!(got.len(), MOST);
+        assert_eq!(got.len(), MAX_DESCRIPTORS);
         drop((pipe, got));
         assert_eq!(out.read(&mut [0; 1]).unwrap(), 0);
     }

@@ -33,7 +33,7 @@ const HEADERS: Duration = Duration::from_secs(5);
 /// The most bytes of all headers of a request.
 const HEADER_BYTES: usize = 16 * 1024;
 /// The most headers of a request.
-const MOST_HEADERS: usize = 64;
+const MAX_HEADERS: usize = 64;
 /// The time limit for the body of a request.
 const BODY: Duration = Duration::from_secs(20);
 /// The time limit for the TLS handshake.
@@ -109,7 +109,7 @@ async fn talk<S: Service>(
             .timer(TokioTimer::new())
             .header_read_timeout(HEADERS)
             .max_buf_size(HEADER_BYTES)
-            .max_headers(MOST_HEADERS)
+            .max_headers(MAX_HEADERS)
             .serve_connection(TokioIo::new(stream), answer)
     );
     // Each part of its life begins only if the connection may live on.

@@ -19,7 +19,7 @@ use tokio_rustls::server::TlsStream;
 use crate::token::Hash;
 
 /// The largest file of a private key in bytes.
-const LARGEST_KEY: u64 = 64 << 10;
+const MAX_KEY: u64 = 64 << 10;
 
 /// The files for TLS.
 #[derive(Clone, Debug)]
@@ -150,7 +150,7 @@ pub fn client(
 fn key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
     let fail = |what: String| TlsError::File { path: path.to_owned(), what };
     let file = private::secret(path).map_err(|e| fail(format!("is no usable key file: {e}")))?;
-    PrivateKeyDer::from_pem_reader(file.take(LARGEST_KEY))
+    PrivateKeyDer::from_pem_reader(file.take(MAX_KEY))
         .map_err(|e| fail(format!("has no private key in PEM: {e}")))
 }
 

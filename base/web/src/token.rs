@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 use subtle::{Choice, ConstantTimeEq};
 
 /// The longest token that is accepted, in bytes.
-const LONGEST: usize = 256;
+const MAX_TOKEN: usize = 256;
 
 /// The SHA-256 of a token or a certificate: `sha256:` and 64 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -93,7 +93,7 @@ impl Shown {
     /// Creates credentials from a token, if there is one, and the hash of a verified certificate,
     /// if there is one.
     pub fn new(token: Option<&[u8]>, certificate: Option<Hash>) -> Self {
-        let token = token.filter(|t| !t.is_empty() && t.len() <= LONGEST).map(Hash::of);
+        let token = token.filter(|t| !t.is_empty() && t.len() <= MAX_TOKEN).map(Hash::of);
         Self { token, certificate }
     }
 
@@ -147,7 +147,7 @@ pub fn from_header(header: &[u8]) -> Option<(Vec<u8>, bool)> {
 /// Decodes Base64 (RFC 4648, section 4).
 fn base64(text: &str) -> Option<Vec<u8>> {
     let digits = text.trim_end_matches('=').as_bytes();
-    if digits.len() > 2 * LONGEST || digits.len() % 4 == 1 {
+    if digits.len() > 2 * MAX_TOKEN || digits.len() % 4 == 1 {
         return None;
     }
     let value = |byte: u8| {

@@ -13,12 +13,12 @@ use forebay_wire::feedback::{BundleId, ReceiveError};
 
 /// The silence of the other box that is reported if it was never heard. Both boxes send more often
 /// than every 300 ms while there is no feedback.
-const SILENCE: Nanos = Nanos::from_millis(1500);
+const FIRST_CONTACT_TIMEOUT: Nanos = Nanos::from_millis(1500);
 /// The silence that is reported if there is a hint at the reason: two updates in a row may be lost,
 /// which come every two seconds while all is well. Strangers can cause hints.
-const HINTED_SILENCE: Nanos = Nanos::from_millis(4500);
+const HINTED_CONTACT_TIMEOUT: Nanos = Nanos::from_millis(4500);
 /// The silence that is reported otherwise.
-const LONG_SILENCE: Nanos = Nanos::from_secs(7);
+const CONTACT_TIMEOUT: Nanos = Nanos::from_secs(7);
 /// The time that a stall must last.
 const STALL: Nanos = Nanos::from_secs(1);
 /// The time between two lines about the same trouble.
@@ -193,7 +193,7 @@ impl Diagnosis {
         let is_peers =
             |hint: &Hint| !matches!(hint, Hint::Refused { from, .. } if Some(*from) != self.peer);
         let better = self.hint.filter(|(at, kept)| {
-            is_peers(kept) && !is_peers(&hint) && now.saturating_sub(*at) < LONG_SILENCE
+            is_peers(kept) && !is_peers(&hint) && now.saturating_sub(*at) < CONTACT_TIMEOUT
         });
         self.hint = better.or(Some((now, hint)));
     }
@@ -266,9 +266,9 @@ impl Diagnosis {
     fn trouble(&self, now: Nanos) -> Option<Trouble> {
         let silence = now.saturating_sub(self.heard_at);
         let least = match (self.was_heard, self.hint) {
-            (false, _) => SILENCE,
-            (true, Some(_)) => HINTED_SILENCE,
-            (true, None) => LONG_SILENCE,
+            (false, _) => FIRST_CONTACT_TIMEOUT,
+            (true, Some(_)) => HINTED_CONTACT_TIMEOUT,
+            (true, None) => CONTACT_TIMEOUT,
         };
         if silence >= least {
             Some(Trouble::Silent)

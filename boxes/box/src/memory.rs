@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
 use forebay_control::{ControlLoop, Mode, Remembered};
-use forebay_records::{KnownPath, KnownPaths, LARGEST_PATHS, MOST_PATHS};
+use forebay_records::{KnownPath, KnownPaths, MAX_PATHS, MAX_PATHS_BYTES};
 use forebay_system::{clock, private};
 use forebay_units::{Nanos, Rate};
 use forebay_wire::feedback::BundleId;
@@ -23,10 +23,10 @@ const FIRST: Nanos = Nanos::from_secs(10);
 /// The time between two writings.
 const AGAIN: Nanos = Nanos::from_secs(60);
 /// The age from which on a minimum RTT is not used.
-const LONGEST: Nanos = Nanos::from_secs(3600);
+const MAX_AGE: Nanos = Nanos::from_secs(3600);
 /// The age from which on a rate is not used: a box that ended by a crash has written it within a
 /// minute, and starts again within another.
-const LONGEST_RATE: Nanos = Nanos::from_secs(120);
+const MAX_RATE_AGE: Nanos = Nanos::from_secs(120);
 
 /// The file of a box's paths; nothing without one.
 #[derive(Default)]
@@ -80,9 +80,9 @@ impl PathMemory {
         let found = self.earlier.iter().find(|p| p.id == id.0 && p.receivebox == receivebox)?;
         let min_rtt_age = Nanos(found.min_rtt_age_ms.saturating_mul(1_000_000));
         let min_rtt_age = min_rtt_age.saturating_add(self.since);
-        let rate = found.rate_bps.filter(|_| self.since < LONGEST_RATE).map(Rate::from_bps);
+        let rate = found.rate_bps.filter(|_| self.since < MAX_RATE_AGE).map(Rate::from_bps);
         let remembered = Remembered { min_rtt: Nanos(found.min_rtt_ns), min_rtt_age, rate };
-        (min_rtt_age < LONGEST).then_some(remembered)
+        (min_rtt_age < MAX_AGE).then_some(remembered)
     }
 
     /// Writes the file if it is time to. `paths` returns what is known of the bundles' paths.
@@ -113,7 +113,7 @@ impl Kept {
     /// Writes the file in place. An error is said once, until a writing succeeds.
     fn write(&mut self, paths: impl Iterator<Item = KnownPath>) {
         let (_, wall) = clock::both();
-        let paths = paths.take(MOST_PATHS).collect();
+        let paths = paths.take(MAX_PATHS).collect();
         let text = KnownPaths { written_ms: wall.0 / 1_000_000, paths }.to_bytes();
         let file = &self.file;
         // What is left of a longer text is not read, so that it may stay if it cannot be cut off.
@@ -140,7 +140,7 @@ fn open(path: &std::path::Path) -> io::Result<File> {
 /// Reads the file; returns its paths and how long ago it was written. A new file has no paths.
 fn read(file: &mut File, wall: Nanos) -> Result<(Vec<KnownPath>, Nanos), String> {
     let mut text = Vec::new();
-    let most = LARGEST_PATHS as u64;
+    let most = MAX_PATHS_BYTES as u64;
     file.take(most).read_to_end(&mut text).map_err(|e| format!("it cannot be read ({e})"))?;
     if text.is_empty() {
         return Ok(Default::default());
@@ -150,7 +150,7 @@ fn read(file: &mut File, wall: Nanos) -> Result<(Vec<KnownPath>, Nanos), String>
         return Err("it was written in the future, by this machine's clock".to_owned());
     };
     let since = Nanos(since.saturating_mul(1_000_000));
-    if since >= LONGEST {
+    if since >= MAX_AGE {
         return Err(format!("it is {} minutes old", since.0 / 60_000_000_000));
     }
     Ok((paths, since))

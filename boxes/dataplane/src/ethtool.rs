@@ -78,7 +78,7 @@ pub(crate) fn features(name: &str) -> BTreeSet<Feature> {
 /// Bytes of a name in a set of names (`ETH_GSTRING_LEN`).
 const NAME: usize = 32;
 /// More features than any kernel has: a bound for what the kernel is asked to write.
-const MOST: usize = 1_024;
+const MAX_FEATURES: usize = 1_024;
 
 /// Returns the kernel's names of its features, in the order of their bits, in which kernels differ.
 fn feature_names(name: &str) -> Option<Vec<String>> {
@@ -88,7 +88,7 @@ fn feature_names(name: &str) -> Option<Vec<String>> {
     // `struct ethtool_sset_info`: command, reserved, a mask of sets in two words, one length.
     let mut info = [ETHTOOL_GSSET_INFO, 0, 1 << ETH_SS_FEATURES, 0, 0];
     ask(name, &mut info)?;
-    let count = Some(info[4] as usize).filter(|n| (1..=MOST).contains(n))?;
+    let count = Some(info[4] as usize).filter(|n| (1..=MAX_FEATURES).contains(n))?;
     // `struct ethtool_gstrings`: command, set, length, the strings.
     let mut strings = vec![0u32; 3 + count * NAME / 4];
     strings[..3].copy_from_slice(&[ETHTOOL_GSTRINGS, ETH_SS_FEATURES, count as u32]);

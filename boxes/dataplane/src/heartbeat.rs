@@ -2,7 +2,7 @@
 //!
 //! A program outlives its process. A process that died cannot change what the program does, so the
 //! process writes the time regularly, and the program lets traffic pass without it when the last
-//! time is older than [`SILENCE`].
+//! time is older than [`HEARTBEAT_TIMEOUT`].
 
 use forebay_units::Nanos;
 use libbpf_rs::Object;
@@ -12,7 +12,7 @@ use crate::error::Error;
 
 /// The age of a heartbeat from which the programs take their process for dead. It is far above the
 /// delays of a busy machine's scheduler, and leaves half of the second that a fault may cost.
-pub const SILENCE: Nanos = Nanos::from_millis(500);
+pub const HEARTBEAT_TIMEOUT: Nanos = Nanos::from_millis(500);
 
 /// Writes a heartbeat at `now` into the maps of a loaded object. A time of zero says that the
 /// process is not there.

@@ -40,7 +40,7 @@ pub use error::Error;
 pub use ethtool::Feature;
 pub use forebay_wire::FingerprintKey;
 pub use framing::Framing;
-pub use heartbeat::SILENCE;
+pub use heartbeat::HEARTBEAT_TIMEOUT;
 pub use injector::Injector;
 pub use netdev::Netdev;
 pub use open::{open_ports, open_wire, remove_program, try_bypass};

@@ -61,7 +61,7 @@ pub trait Port: Send {
     fn descriptors(&self) -> Vec<RawFd>;
 
     /// Reports that the process was alive at `now`. A port of a wire over AF_PACKET receives frames
-    /// only from the first report until [`SILENCE`](crate::SILENCE) after the last one. Before and
+    /// only from the first report until [`HEARTBEAT_TIMEOUT`](crate::HEARTBEAT_TIMEOUT) after the last one. Before and
     /// after that they pass to the other port without the process.
     fn report_alive(&mut self, _now: Nanos) {}
 

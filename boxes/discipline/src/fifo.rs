@@ -11,7 +11,7 @@ use crate::specification::{BuildError, Specification, Terms};
 
 /// The longest wait unless a limit is given. All flows share the queue, and on a slow path the
 /// default in packets is many seconds. A second is enough to fill a path of 500 ms (decision 62).
-const LONGEST_WAIT: Nanos = Nanos::from_secs(1);
+const MAX_WAIT: Nanos = Nanos::from_secs(1);
 
 /// One queue that drops at the tail, and what has waited too long at the head.
 pub(crate) struct Fifo;
@@ -27,7 +27,7 @@ impl Specification for Fifo {
     ) -> Result<Box<dyn Qdisc<P>>, BuildError> {
         let mut limit = of_one_queue(settings.limit, terms.most_packets);
         if settings.limit.is_none() {
-            limit = limit.and(Limit::time(LONGEST_WAIT));
+            limit = limit.and(Limit::time(MAX_WAIT));
         }
         Ok(Box::new(forebay_queue::Fifo::new(fifo::Config { limit })?))
     }

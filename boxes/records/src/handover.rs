@@ -23,7 +23,7 @@ pub const UPGRADE_SOCKET: &str = "upgrade";
 pub const HANDOVER_SOCKET: &str = "handover";
 
 /// The largest handover in bytes: tens of thousands of bundles.
-pub const LARGEST_HANDOVER: usize = 32 << 20;
+pub const MAX_HANDOVER: usize = 32 << 20;
 
 /// The box that will hand its state over.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -175,7 +175,7 @@ impl Handover {
     /// If nothing of it can be used.
     pub fn parse(text: &[u8]) -> Result<Self, HandoverError> {
         let malformed = |_| HandoverError::Malformed;
-        if text.len() > LARGEST_HANDOVER {
+        if text.len() > MAX_HANDOVER {
             return Err(HandoverError::Malformed);
         }
         let Versioned { version } = serde_json::from_slice(text).map_err(malformed)?;

@@ -23,11 +23,11 @@ mod tick;
 
 pub use event::{Event, Value};
 pub use handover::{
-    HANDOVER_SOCKET, HANDOVER_VERSION, Handover, HandoverError, LARGEST_HANDOVER, Offer,
+    HANDOVER_SOCKET, HANDOVER_VERSION, Handover, HandoverError, MAX_HANDOVER, Offer,
     ReceiveHandover, SendHandover, Taken, UPGRADE_SOCKET,
 };
 pub use hop::{HopCounters, Late};
-pub use paths::{KnownPath, KnownPaths, LARGEST_PATHS, MOST_PATHS, PATHS_VERSION, PathsError};
+pub use paths::{KnownPath, KnownPaths, MAX_PATHS, MAX_PATHS_BYTES, PATHS_VERSION, PathsError};
 pub use status::{
     ClassWait, Decision, NotUnderstood, RELOAD_SOCKET, ReceiveStatus, Reloaded, STATUS_SOCKET,
     STATUS_VERSION, SendStatus, Status, Wait, WaitsHere,

@@ -13,10 +13,10 @@ use serde::{Deserialize, Serialize};
 pub const PATHS_VERSION: u32 = 1;
 
 /// The most paths of a file: the most bundles of a box.
-pub const MOST_PATHS: usize = 16_384;
+pub const MAX_PATHS: usize = 16_384;
 
-/// The largest file in bytes, which has room for [`MOST_PATHS`].
-pub const LARGEST_PATHS: usize = 8 << 20;
+/// The largest file in bytes, which has room for [`MAX_PATHS`].
+pub const MAX_PATHS_BYTES: usize = 8 << 20;
 
 /// The word that a file begins with.
 const NAME: &str = "forebay-paths";
@@ -72,9 +72,9 @@ impl fmt::Display for PathsError {
 impl std::error::Error for PathsError {}
 
 impl KnownPaths {
-    /// Writes the file. KnownPaths beyond [`MOST_PATHS`] are left out.
+    /// Writes the file. KnownPaths beyond [`MAX_PATHS`] are left out.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let most = self.paths.len().min(MOST_PATHS);
+        let most = self.paths.len().min(MAX_PATHS);
         let paths = Self { written_ms: self.written_ms, paths: self.paths[..most].to_vec() };
         // Numbers and addresses can always be written.
         let body = serde_json::to_vec(&paths).unwrap_or_default();
@@ -89,7 +89,7 @@ impl KnownPaths {
     /// # Errors
     /// If nothing of it can be used.
     pub fn parse(file: &[u8]) -> Result<Self, PathsError> {
-        let file = &file[..file.len().min(LARGEST_PATHS)];
+        let file = &file[..file.len().min(MAX_PATHS_BYTES)];
         let end = file.iter().take(80).position(|byte| *byte == b'\n');
         let end = end.ok_or(PathsError::Foreign)?;
         let head = str::from_utf8(&file[..end]).map_err(|_| PathsError::Foreign)?;
@@ -109,7 +109,7 @@ impl KnownPaths {
             return Err(PathsError::Damaged);
         }
         let mut paths: Self = serde_json::from_slice(body).map_err(|_| PathsError::Damaged)?;
-        paths.paths.truncate(MOST_PATHS);
+        paths.paths.truncate(MAX_PATHS);
         Ok(paths)
     }
 }
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn a_file_has_room_for_the_most_paths() {
-        let mut many = paths(MOST_PATHS as u16);
+        let mut many = paths(MAX_PATHS as u16);
         let longest = KnownPath {
             id: u16::MAX,
             // A name has at most 253 characters.
@@ -195,7 +195,7 @@ mod tests {
         };
         many.paths.fill(longest.clone());
         let file = many.to_bytes();
-        assert!(file.len() < LARGEST_PATHS, "{}", file.len());
+        assert!(file.len() < MAX_PATHS_BYTES, "{}", file.len());
         assert_eq!(KnownPaths::parse(&file).as_ref(), Ok(&many));
         many.paths.push(longest);
         assert_eq!(many.to_bytes(), file, "one too many");

@@ -11,7 +11,7 @@ use forebay_web::{Answer, Hosts, Request, Service, Stop, listen, serve};
 use crate::{metrics, read};
 
 /// The time that the boxes have for their answers.
-const PATIENCE: Duration = Duration::from_secs(2);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Serves the metrics of all boxes in this network namespace, until `stop`. Clients have to call
 /// the exporter by one of `hosts`. `ready` is called with the address once it listens.
@@ -54,7 +54,7 @@ impl Service for Exporter {
     }
 
     fn answer(&self, _request: &Request<'_, (), ()>) -> Answer {
-        match read(PATIENCE) {
+        match read(ANSWER_TIMEOUT) {
             Ok(answers) => Answer::text(forebay_metrics::CONTENT_TYPE, metrics::text(&answers)),
             Err(e) => {
                 let message = format!("the list of boxes cannot be read: {e}");

@@ -11,11 +11,11 @@ use forebay_records::{ReceiveStatus, SendStatus};
 /// The time that is judged, in seconds.
 const SPAN_S: f64 = 30.0;
 /// The most states that are kept.
-const MOST: usize = 64;
+const MAX_STATES: usize = 64;
 /// A bundle that sends less than this is idle, in bits per second: a few packets in half a minute.
 pub const IDLE_BPS: f64 = 2_000.0;
 /// The fewest seconds with samples that show whether a path is bursty.
-const ENOUGH: usize = 5;
+const MIN_SECONDS: usize = 5;
 /// The round-trip times of one second of a bursty path are this far apart, in milliseconds, or by
 /// [`BURSTY_SHARE`] of the minimum if that is more. The controllers' own probing and the scheduling
 /// of a busy machine stay below it.
@@ -142,7 +142,9 @@ impl Recent {
             self.seen.clear();
         }
         self.seen.push_back(seen);
-        while self.seen.len() > MOST || self.seen.front().is_some_and(|s| s.at < seen.at - SPAN_S) {
+        while self.seen.len() > MAX_STATES
+            || self.seen.front().is_some_and(|s| s.at < seen.at - SPAN_S)
+        {
             self.seen.pop_front();
         }
     }
@@ -162,7 +164,7 @@ impl Recent {
     fn median(&self, of: impl Fn(&Seen) -> Option<f64>) -> Option<f64> {
         let mut all: Vec<f64> = self.seen.iter().filter_map(of).collect();
         all.sort_by(f64::total_cmp);
-        (all.len() >= ENOUGH).then(|| all[all.len() / 2])
+        (all.len() >= MIN_SECONDS).then(|| all[all.len() / 2])
     }
 
     /// Judges a bundle that is sent, whose state was taken in last.

@@ -121,8 +121,8 @@ pub(crate) fn class(
 /// quarter of a millisecond at 1 Gbit/s: fast paths may have buffers of a few packets.
 fn lateness(bytes_per_second: u64) -> Nanos {
     const LATE: Nanos = Nanos::from_millis(2);
-    const MOST: u64 = 32_000;
-    LATE.min(Nanos(MOST * 1_000_000_000 / bytes_per_second.max(1)))
+    const MAX_LATE: u64 = 32_000;
+    LATE.min(Nanos(MAX_LATE * 1_000_000_000 / bytes_per_second.max(1)))
 }
 
 /// Encodes the deletion of a class.

@@ -157,7 +157,7 @@ const QUANTUM: Bytes = Bytes(2 * 1_514);
 const BURST: Nanos = Nanos::from_micros(250);
 
 /// The largest credit of a class that waits for others.
-const MOST_BURST: Nanos = Nanos::from_secs(1);
+const MAX_BURST: Nanos = Nanos::from_secs(1);
 
 /// The turn of the bundle or class of the least weight, for what it borrows: the longest
 /// super-packet that TCP sends, since HTB lets a class send one packet in its turn however long it
@@ -361,7 +361,7 @@ pub(crate) fn weighted_classes(
     let queue = Handle::of_queue(number);
     // While it waits for two super-packets of others, a class keeps its credit.
     let wait = rate.map(|rate| rate.time_for(Bytes(2 * BORROWED.0)));
-    let burst = wait.map_or(BURST, |wait| wait.clamp(BURST, MOST_BURST));
+    let burst = wait.map_or(BURST, |wait| wait.clamp(BURST, MAX_BURST));
     let floor = rate.map_or(Rate::ZERO, |rate| Rate::from_bps(rate.as_bps() / 256));
     let mut assured = rate.map(|rate| parts(rate, shares)).into_iter().flatten();
     shares.iter().zip(quanta(shares)).enumerate().map(move |(k, (share, quantum))| Class {

@@ -18,7 +18,7 @@ pub use app::{Action, App, Order};
 /// The time between two readings of the boxes.
 const EVERY: Duration = Duration::from_secs(1);
 /// The time that boxes have for their answers.
-const PATIENCE: Duration = Duration::from_millis(800);
+const ANSWER_TIMEOUT: Duration = Duration::from_millis(800);
 
 /// Shows the boxes of this network namespace until the user leaves.
 ///
@@ -37,7 +37,7 @@ fn show(terminal: &mut ratatui::DefaultTerminal) -> io::Result<()> {
     let mut due = start;
     loop {
         if Instant::now() >= due {
-            app.take(start.elapsed().as_secs_f64(), forebay_status::read(PATIENCE)?);
+            app.take(start.elapsed().as_secs_f64(), forebay_status::read(ANSWER_TIMEOUT)?);
             due = (due + EVERY).max(Instant::now());
         }
         terminal.draw(|frame| app.draw(frame))?;

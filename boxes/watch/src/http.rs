@@ -14,7 +14,7 @@ use crate::recorder::Recorder;
 use crate::series::Range;
 
 /// The most peers that are told apart for updates; further ones are updated when they are loaded.
-const MOST_PEERS: usize = 1024;
+const MAX_PEERS: usize = 1024;
 
 /// A route of the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,7 +113,7 @@ impl Site {
         let Some(peer) = peer else { return Some(range) };
         let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
         let index = peers.iter().position(|name| name == peer).or_else(|| {
-            (peers.len() < MOST_PEERS).then(|| {
+            (peers.len() < MAX_PEERS).then(|| {
                 peers.push(peer.to_owned());
                 peers.len() - 1
             })

@@ -14,9 +14,9 @@ use crate::store::{Change, Known, MAX_SERIES, Store, StoreError};
 /// is written a tenth as often.
 const WRITE_EVERY_S: u64 = 10;
 /// The most seconds that wait while the file cannot be written.
-const MOST_WAITING_S: u64 = 120;
+const MAX_WAITING_S: u64 = 120;
 /// The most events that wait meanwhile.
-const MOST_EVENTS: usize = 4096;
+const MAX_EVENTS: usize = 4096;
 /// The longest time between two states over which a rate is computed, in seconds.
 const GAP_S: f64 = 5.0;
 
@@ -254,11 +254,11 @@ impl Recorder {
             lost: 0,
         });
         let before = self.waiting.rows.len();
-        self.waiting.rows.retain(|(_, row)| row.at + MOST_WAITING_S > now && row.at <= now);
+        self.waiting.rows.retain(|(_, row)| row.at + MAX_WAITING_S > now && row.at <= now);
         let lost = (before - self.waiting.rows.len()) as u64;
         trouble.lost += lost;
         self.lost += lost;
-        let excess = self.waiting.events.len().saturating_sub(MOST_EVENTS);
+        let excess = self.waiting.events.len().saturating_sub(MAX_EVENTS);
         self.waiting.events.drain(..excess);
         if error.is_broken() {
             self.replace(now, error);

@@ -18,7 +18,7 @@ use crate::recorder::Recorder;
 use crate::store::StoreError;
 
 /// The time that boxes have for their answers; the next turn comes after a second.
-const PATIENCE: Duration = Duration::from_millis(800);
+const ANSWER_TIMEOUT: Duration = Duration::from_millis(800);
 /// The charts are sent to listeners every so many seconds, as often as the history is written.
 const CHARTS_EVERY: u64 = 10;
 /// The longest sleep before the end of the process is noticed, in milliseconds.
@@ -139,7 +139,7 @@ fn poll(site: &Site, stopped: &AtomicBool) {
             thread::sleep(Duration::from_millis(early.min(NAP_MS)));
             continue;
         }
-        match forebay_status::read(PATIENCE) {
+        match forebay_status::read(ANSWER_TIMEOUT) {
             Ok(answers) => {
                 silent = false;
                 site.take(answers, due.is_multiple_of(CHARTS_EVERY));

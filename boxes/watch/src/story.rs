@@ -12,7 +12,7 @@ use crate::series::{Direction, Mode, Range, Row, Sample, Series};
 use crate::store::{Store, StoreError};
 
 /// The most bands that are told one by one.
-const MOST_BANDS: usize = 12;
+const MAX_BANDS: usize = 12;
 /// The history has ended if the last row is older than this, in seconds: it is written every ten.
 const ENDED_S: u64 = 30;
 
@@ -71,16 +71,16 @@ fn title(series: &Series) -> String {
 fn send(out: &mut Vec<String>, rows: &[Row], events: &[LogEvent], since: u64) {
     let bands = bands(rows, Range::Hour, events);
     out.push(shares(&bands));
-    if bands.len() > MOST_BANDS {
-        let left_out = bands.len() - MOST_BANDS;
+    if bands.len() > MAX_BANDS {
+        let left_out = bands.len() - MAX_BANDS;
         out.push(format!(
-            "It changed {} times; these are the last {MOST_BANDS} of {} stretches, and \
+            "It changed {} times; these are the last {MAX_BANDS} of {} stretches, and \
              {left_out} earlier ones are in `forebay events`.",
             bands.len() - 1,
             bands.len()
         ));
     }
-    let skipped = bands.len().saturating_sub(MOST_BANDS);
+    let skipped = bands.len().saturating_sub(MAX_BANDS);
     for (index, band) in bands.iter().enumerate().skip(skipped) {
         let before = index.checked_sub(1).map(|before| &bands[before]);
         out.push(stretch(rows, band, before, since));

@@ -8,7 +8,7 @@ use crate::config::EpochConfig;
 const SHARE_OF_RTT: f64 = 0.25;
 /// The longest wanted epoch in seconds. Where the minimum RTT contains a queue, a quarter of it
 /// would leave too few samples to see the queue go.
-const LONGEST: f64 = 0.1;
+const MAX_EPOCH_S: f64 = 0.1;
 /// N doubles only if a fifth more than twice its size is wanted and halves only if a fifth less
 /// than its size is wanted. So a rate near a power of two does not change N all the time.
 const HYSTERESIS: f64 = 1.2;
@@ -116,7 +116,7 @@ impl Epoch {
             return None;
         }
         let wanted = input.min_rtt.map_or(f64::from(self.config.initial), |rtt| {
-            (SHARE_OF_RTT * rtt.as_secs_f64()).min(LONGEST) * packets_per_second(input)
+            (SHARE_OF_RTT * rtt.as_secs_f64()).min(MAX_EPOCH_S) * packets_per_second(input)
         });
         let budget = self.at_share(self.config.overhead, input);
         if self.config.most_overhead > self.config.overhead {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use forebay_plan::input::{self, Users};
 use forebay_plan::network::Network;
 use forebay_plan::topology::{Link, Router, RouterId, Topology};
-use forebay_plan::vswitch::{self, MOST_WISHES, Program};
+use forebay_plan::vswitch::{self, MAX_WISHES, Program};
 use forebay_serve::token;
 use forebay_units::Rate;
 use libfuzzer_sys::fuzz_target;
@@ -27,7 +27,7 @@ fuzz_target!(|data: &[u8]| {
     }
     match Program::read(rest) {
         Ok(program) => {
-            assert!(program.wishes.len() <= MOST_WISHES && program.avoid.len() <= MOST_WISHES);
+            assert!(program.wishes.len() <= MAX_WISHES && program.avoid.len() <= MAX_WISHES);
             let again = serde_json::to_vec(&program).expect("what was read is JSON");
             assert_eq!(Program::read(&again).expect("it was read before"), program);
             check(&program);

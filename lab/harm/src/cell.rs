@@ -13,7 +13,7 @@ const SHORTEST: f64 = 12.0;
 /// The measured part is at least this many round trips of the path long.
 const ROUND_TRIPS: f64 = 60.0;
 /// The measured part is at most this long, in seconds.
-const LONGEST: f64 = 60.0;
+const MAX_MEASURED_S: f64 = 60.0;
 /// The bits that a run may carry: it bounds what a fast path costs.
 const BITS: f64 = 1.2e9;
 /// The time before anything is measured where others share the bottleneck, in seconds.
@@ -151,7 +151,7 @@ impl Cell {
         let affordable = (BITS / (self.rate * 1e6)).max(FAST).max(self.at_least);
         // A slow path carries little, so that longer runs cost nothing and say more.
         let cheap = (0.1 * affordable).min(30.0);
-        wanted.max(cheap).min(affordable).min(LONGEST).ceil()
+        wanted.max(cheap).min(affordable).min(MAX_MEASURED_S).ceil()
     }
 
     /// The time before anything is measured, in whole seconds: starts are judged apart, and beside

@@ -22,7 +22,7 @@ use forebay_sim::{
 use forebay_units::Nanos;
 
 use self::capture::{Capture, cannot_write};
-pub use self::capture::{Capturing, Cut, LARGEST};
+pub use self::capture::{Capturing, Cut, MAX_CAPTURE};
 use self::collect::Collector;
 use self::faults::Faults;
 use self::network::{Network, refused};

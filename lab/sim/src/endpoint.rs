@@ -12,16 +12,16 @@ use forebay_units::{Bytes, Nanos};
 use crate::network::{RouteId, SetupError};
 
 /// The largest number of endpoints, and of pairs of joined endpoints.
-const MOST: usize = 1 << 20;
+const MAX_ENDPOINTS: usize = 1 << 20;
 /// The MTU of a path unless [`crate::Simulation::set_mtu`] sets another one.
 const ETHERNET_MTU: u16 = 1500;
 /// The smallest MTU that IPv4 allows (RFC 791 section 3.2).
 const LEAST_MTU: u64 = 68;
 /// The largest MTU: with an Ethernet header, a packet's length has 16 bits.
-const MOST_MTU: u64 = u16::MAX as u64 - ETHERNET_HEADER as u64;
+const MAX_MTU: u64 = u16::MAX as u64 - ETHERNET_HEADER as u64;
 /// The number of calls of an endpoint at one instant after which it counts as an endless loop. An
 /// endpoint that sends at 100 Gbit/s makes this many in a tenth of a second.
-const MOST_CALLS: u32 = 1 << 20;
+const MAX_CALLS: u32 = 1 << 20;
 
 const ETHERNET_HEADER: u16 = 14;
 const IPV4_HEADER: u16 = 20;
@@ -197,8 +197,8 @@ impl Attached {
         }
         self.calls += 1;
         assert!(
-            self.calls < MOST_CALLS,
-            "the endpoint {} was called {MOST_CALLS} times at {now}: poll_transmit must return None \
+            self.calls < MAX_CALLS,
+            "the endpoint {} was called {MAX_CALLS} times at {now}: poll_transmit must return None \
              when nothing is left to send, and next_timer must advance",
             self.address,
         );
@@ -247,7 +247,7 @@ impl Endpoints {
         address: SocketAddr,
         endpoint: Box<dyn Endpoint>,
     ) -> Result<u32, SetupError> {
-        if self.all.len() >= MOST {
+        if self.all.len() >= MAX_ENDPOINTS {
             return Err(SetupError::TooMany("endpoints"));
         }
         if !self.addresses.insert(address) {
@@ -281,7 +281,7 @@ impl Endpoints {
         if ids[0] == ids[1] || self.by_address.contains_key(&(ids[0], second)) {
             return Err(SetupError::Joined { first, second });
         }
-        if self.ends.len() / 2 >= MOST {
+        if self.ends.len() / 2 >= MAX_ENDPOINTS {
             return Err(SetupError::TooMany("joined endpoints"));
         }
         for sender in 0..2 {
@@ -303,7 +303,7 @@ impl Endpoints {
     /// Sets the MTU in both directions between two joined endpoints.
     pub(crate) fn set_mtu(&mut self, ids: [u32; 2], mtu: Bytes) -> Result<(), SetupError> {
         let [first, second] = ids.map(|id| self.all[id as usize].address);
-        if !(LEAST_MTU..=MOST_MTU).contains(&mtu.0) {
+        if !(LEAST_MTU..=MAX_MTU).contains(&mtu.0) {
             return Err(SetupError::Range { what: "an MTU", must: "68 to 65521 bytes" });
         }
         let Some(end) = self.by_address.get(&(ids[0], second)) else {

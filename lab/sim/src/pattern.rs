@@ -8,9 +8,9 @@ use forebay_units::{Bytes, Nanos, Rate};
 use serde::{Deserialize, Serialize};
 
 /// The largest payload of a datagram in one IPv4 packet.
-const LARGEST: Bytes = Bytes(65_507);
+const MAX_PAYLOAD: Bytes = Bytes(65_507);
 /// The largest number of video frames per second, more than screens show.
-const MOST_FRAMES: u32 = 1_000;
+const MAX_FRAMES: u32 = 1_000;
 
 /// An infinite pattern of datagrams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,13 +86,13 @@ impl Pattern {
         if rate == Rate::ZERO {
             return Err(PatternError::Rate);
         }
-        if size == Bytes::ZERO || size > LARGEST {
+        if size == Bytes::ZERO || size > MAX_PAYLOAD {
             return Err(PatternError::Size);
         }
         match *self {
             Self::OnOff { on, off, .. } if on.min(off) == Nanos::ZERO => Err(PatternError::OnOff),
             Self::Video { rate, fps, .. }
-                if !(1..=MOST_FRAMES).contains(&fps) || rate.as_bps() < 8 * u64::from(fps) =>
+                if !(1..=MAX_FRAMES).contains(&fps) || rate.as_bps() < 8 * u64::from(fps) =>
             {
                 Err(PatternError::Frames)
             }

@@ -29,7 +29,7 @@ const SUSPECT: u32 = 6;
 /// The value of `suspicion` down to which a classic bottleneck stays classic.
 const TRUSTED: u32 = 2;
 /// The largest value of `suspicion`.
-const MOST_SUSPECT: u32 = 8;
+const MAX_SUSPECT: u32 = 8;
 
 /// The sender's measurements of its path, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
@@ -148,7 +148,7 @@ impl Prague {
             let classic = self.delay / self.delays > L4S_DELAY + two as u64;
             self.suspicion =
                 if classic { self.suspicion + 1 } else { self.suspicion.saturating_sub(1) };
-            self.suspicion = self.suspicion.min(MOST_SUSPECT);
+            self.suspicion = self.suspicion.min(MAX_SUSPECT);
             self.classic = self.suspicion >= SUSPECT || (self.classic && self.suspicion > TRUSTED);
         }
         (self.acked, self.marked, self.delay, self.delays) = (0, 0, 0, 0);

@@ -10,11 +10,11 @@ use forebay_units::Nanos;
 /// The initial window in datagrams (RFC 9002 section 7.2), and the window after a silence.
 const INITIAL: f64 = 10.0;
 /// The largest window in datagrams, several times the bandwidth-delay product of any path.
-const LARGEST: f64 = 10_000.0;
+const MAX_WINDOW: f64 = 10_000.0;
 /// The factor of the window after a loss (the multiplicative decrease of RFC 9438 section 4.6).
 const BETA: f64 = 0.7;
 /// The time without reports after which a sender restarts.
-const SILENCE: Nanos = Nanos::from_secs(1);
+const REPORT_TIMEOUT: Nanos = Nanos::from_secs(1);
 /// The number of datagrams per report (RFC 9000 section 13.2.2).
 const REPORT_EVERY: u64 = 2;
 /// The longest delay of a report (RFC 9000 section 18.2).
@@ -90,12 +90,12 @@ impl Window {
             return;
         }
         let gain = if self.size < self.threshold { newly } else { newly / self.size };
-        self.size = (self.size + gain).min(LARGEST);
+        self.size = (self.size + gain).min(MAX_WINDOW);
     }
 
     /// Returns when to call [`Window::silence`] if no report comes before.
     pub fn deadline(&self) -> Nanos {
-        self.last_report.saturating_add(SILENCE)
+        self.last_report.saturating_add(REPORT_TIMEOUT)
     }
 
     /// Restarts the window at the deadline: all datagrams in flight count as lost.

@@ -16,7 +16,7 @@ use forebay_lab::engine::EngineError;
 /// The AS number of the first provider; the others follow.
 pub(super) const FIRST_ASN: u32 = 64_501;
 /// The longest name of a place: interface names have at most 15 bytes and start with `fb-`.
-const LONGEST: usize = 12;
+const MAX_NAME: usize = 12;
 
 /// The role of a namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -262,9 +262,10 @@ impl Blueprint {
 
     fn place(&mut self, name: &str, role: Role) -> Result<(), EngineError> {
         let plain = name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
-        if name.len() > LONGEST || !plain {
-            let what =
-                format!("{name:?} is no valid name: write up to {LONGEST} small letters or digits");
+        if name.len() > MAX_NAME || !plain {
+            let what = format!(
+                "{name:?} is no valid name: write up to {MAX_NAME} small letters or digits"
+            );
             return Err(unfit(what));
         }
         match self.places.insert(name.to_owned(), role) {

@@ -21,7 +21,7 @@ use forebay_lab::netns::process::{Kind, Processes};
 use forebay_lab::netns::run_dir::RunDir;
 
 /// The time limit for a speaker to take commands.
-const PATIENCE: Duration = Duration::from_secs(10);
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(10);
 /// The local preference of the ISP's usual routes. Hints have the default of 100, so that a hint
 /// replaces the usual route while it is there. (RFC 4271 leaves the default open; 100 is GoBGP's.)
 /// The preference is not sent to other ASes.
@@ -303,7 +303,7 @@ fn usual(
     let (host, port) = (session.speaker.0.to_string(), session.speaker.1.to_string());
     let (prefix, preference, identifier) =
         (prefix.to_string(), USUAL.to_string(), USUAL_PATH_ID.to_string());
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + COMMAND_TIMEOUT;
     loop {
         let mut command = Command::new(&programs.gobgp);
         command.args(["-u", &host, "-p", &port, "global", "rib", "add", &prefix]);

@@ -36,7 +36,7 @@ use forebay_lab::netns::process::Processes;
 use forebay_lab::netns::run_dir::RunDir;
 
 /// The time limit for sessions to come up and tables to settle.
-const PATIENCE: Duration = Duration::from_secs(20);
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(20);
 /// The interval of checks while waiting.
 const TICK: Duration = Duration::from_millis(100);
 /// The interval of throughput samples.
@@ -46,7 +46,7 @@ const SETTLE: Duration = Duration::from_secs(2);
 /// The factor by which throughput must rise.
 const GAIN: f64 = 1.5;
 /// The time limits of the whole story in seconds: without and with faults.
-const MOST_SECONDS: [f64; 2] = [120.0, 180.0];
+const MAX_SECONDS: [f64; 2] = [120.0, 180.0];
 
 /// The options of the demonstration.
 #[derive(Clone, Copy, Debug, Default)]
@@ -105,8 +105,8 @@ pub fn tell(
     stage.record.load = load();
     let seconds = stage.record.seconds;
     let (most, what) = match options.faults {
-        false => (MOST_SECONDS[0], "it takes less than two minutes"),
-        true => (MOST_SECONDS[1], "it takes less than three minutes, with faults"),
+        false => (MAX_SECONDS[0], "it takes less than two minutes"),
+        true => (MAX_SECONDS[1], "it takes less than three minutes, with faults"),
     };
     stage.check(what, seconds < most, format!("{seconds:.0} s"));
     Ok(stage.record)
@@ -301,13 +301,13 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    /// Waits for `what`, at most for [`PATIENCE`].
+    /// Waits for `what`, at most for [`SETTLE_TIMEOUT`].
     fn wait_for(
         &mut self,
         what: &str,
         mut is_so: impl FnMut(&mut Self) -> Result<bool, EngineError>,
     ) -> Result<(), EngineError> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + SETTLE_TIMEOUT;
         loop {
             // A daemon that does not answer yet may do so later.
             let last = is_so(self);
@@ -318,7 +318,7 @@ impl<'a> Stage<'a> {
                 let why = last.err().map_or(String::new(), |e| format!(": {e}"));
                 return Err(EngineError::Unfit(format!(
                     "waited {} s for {what}, in vain{why}",
-                    PATIENCE.as_secs()
+                    SETTLE_TIMEOUT.as_secs()
                 )));
             }
             self.pause(TICK)?;

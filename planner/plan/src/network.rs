@@ -7,9 +7,9 @@ use forebay_units::Rate;
 use crate::topology::{RouterId, Topology};
 
 /// The most providers in a network.
-pub const MOST_PROVIDERS: usize = 1000;
+pub const MAX_PROVIDERS: usize = 1000;
 /// The most entries of one provider.
-pub const MOST_ENTRIES: usize = 1000;
+pub const MAX_ENTRIES: usize = 1000;
 
 /// A point where a provider hands over traffic to the ISP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -31,10 +31,10 @@ use crate::table::{PeerId, Table};
 
 /// The longest message that is read, in octets. A BGP message has at most 65 535 (RFC 8654), and
 /// a peer's start has two of them.
-pub const LONGEST_MESSAGE: usize = 200_000;
+pub const MAX_MESSAGE: usize = 200_000;
 /// The most that is waited for octets of a router before its session counts as stuck. BMP has no
 /// keepalives, but routers send statistics every minute or few minutes.
-pub const SILENCE: Duration = Duration::from_secs(600);
+pub const SESSION_TIMEOUT: Duration = Duration::from_secs(600);
 
 const VERSION: u8 = 3;
 const HEADER: usize = 6;
@@ -153,7 +153,7 @@ impl Session {
         self.last
     }
 
-    /// Whether nothing came from the router for longer than `silence`; [`SILENCE`] is usual.
+    /// Whether nothing came from the router for longer than `silence`; [`SESSION_TIMEOUT`] is usual.
     pub fn is_stuck(&self, now: Duration, silence: Duration) -> bool {
         now.saturating_sub(self.last) > silence
     }
@@ -444,7 +444,7 @@ fn split(octets: &[u8]) -> Result<Option<Split<'_>>, BmpError> {
     }
     let Some([_, a, b, c, d, _]) = octets.first_chunk::<HEADER>() else { return Ok(None) };
     let length = u32::from_be_bytes([*a, *b, *c, *d]);
-    if !(HEADER..=LONGEST_MESSAGE).contains(&(length as usize)) {
+    if !(HEADER..=MAX_MESSAGE).contains(&(length as usize)) {
         return Err(BmpError::Length(length));
     }
     Ok(octets.split_at_checked(length as usize))

@@ -17,7 +17,7 @@ pub(crate) const AFI: u16 = 16_388;
 /// The SAFI of BGP-LS outside of VPNs.
 pub(crate) const SAFI: u8 = 71;
 /// The most objects of a graph, of all peers together.
-pub const MOST_OBJECTS: usize = 200_000;
+pub const MAX_OBJECTS: usize = 200_000;
 
 const NODE: u16 = 1;
 const LINK: u16 = 2;
@@ -195,9 +195,9 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// Takes the report of an object by a peer. Beyond [`MOST_OBJECTS`] new ones are counted only.
+    /// Takes the report of an object by a peer. Beyond [`MAX_OBJECTS`] new ones are counted only.
     pub fn announce(&mut self, peer: PeerId, object: Object, said: &Said) {
-        if self.objects.len() >= MOST_OBJECTS && !self.objects.contains_key(&object) {
+        if self.objects.len() >= MAX_OBJECTS && !self.objects.contains_key(&object) {
             self.refused += 1;
             return;
         }
@@ -273,7 +273,7 @@ impl Graph {
     }
 
     /// Returns the pairs of routers with a link from the first to the second, by identifier. They
-    /// are [`MOST_OBJECTS`] at most, since a network of many routers has far more pairs.
+    /// are [`MAX_OBJECTS`] at most, since a network of many routers has far more pairs.
     pub fn adjacencies(&self) -> BTreeSet<Adjacency> {
         let mut pairs = BTreeSet::new();
         let mut members: BTreeMap<&[u8], Members<'_>> = BTreeMap::new();
@@ -295,7 +295,7 @@ impl Graph {
         for Members { into, out } in members.values() {
             for from in into {
                 for to in out.iter().filter(|to| *to != from) {
-                    if pairs.len() >= MOST_OBJECTS {
+                    if pairs.len() >= MAX_OBJECTS {
                         return pairs;
                     }
                     pairs.insert((Box::from(*from), Box::from(*to)));

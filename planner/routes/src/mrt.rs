@@ -22,9 +22,9 @@ pub use record::RecordKind;
 
 /// The longest record that is read, in octets. A prefix with a route from each of a thousand peers
 /// has a few hundred thousand.
-pub const LONGEST_RECORD: usize = 4_000_000;
+pub const MAX_RECORD: usize = 4_000_000;
 /// The most kinds of skipped records that are counted apart.
-const MOST_KINDS: usize = 256;
+const MAX_KINDS: usize = 256;
 /// The first octets of a file that are kept to say what it is.
 const START: usize = 512;
 
@@ -48,7 +48,7 @@ pub struct Summary {
 impl Summary {
     /// Takes note of a skipped record.
     fn skip(&mut self, kind: RecordKind) {
-        if self.skipped.len() < MOST_KINDS || self.skipped.contains_key(&kind) {
+        if self.skipped.len() < MAX_KINDS || self.skipped.contains_key(&kind) {
             *self.skipped.entry(kind).or_default() += 1;
         }
     }
@@ -181,7 +181,7 @@ pub fn load(mut dump: impl Read, router: &str, table: &mut Table) -> Result<Summ
         let [_, _, _, _, t0, t1, s0, s1, l0, l1, l2, l3] = header;
         let kind = RecordKind::new(u16::from_be_bytes([t0, t1]), u16::from_be_bytes([s0, s1]));
         let length = u32::from_be_bytes([l0, l1, l2, l3]) as usize;
-        if length > LONGEST_RECORD {
+        if length > MAX_RECORD {
             if is_mrt && Kind::of(&start).is_none() {
                 return Err(MrtError::TooLong(loader.summary.records));
             }

@@ -32,11 +32,11 @@ use crate::damping::Limits;
 use crate::token::{Credential, Hash};
 
 /// The most addresses to listen at.
-const MOST_ADDRESSES: usize = 16;
+const MAX_ADDRESSES: usize = 16;
 /// The most neighbours, which is the most providers of a plan.
-const MOST_NEIGHBOURS: usize = forebay_plan::network::MOST_PROVIDERS;
+const MAX_NEIGHBOURS: usize = forebay_plan::network::MAX_PROVIDERS;
 /// The largest share of a link's capacity that plans leave free.
-const MOST_RESERVE: f64 = 0.9;
+const MAX_RESERVE: f64 = 0.9;
 /// The interval of rounds, in seconds.
 const INTERVAL: std::ops::RangeInclusive<u64> = 1..=86_400;
 
@@ -283,8 +283,8 @@ impl File {
             }
             listen.push(parsed);
         }
-        if listen.is_empty() || listen.len() > MOST_ADDRESSES {
-            let message = format!("write 1 to {MOST_ADDRESSES} addresses");
+        if listen.is_empty() || listen.len() > MAX_ADDRESSES {
+            let message = format!("write 1 to {MAX_ADDRESSES} addresses");
             return Err(source.error_at(serve.listen.span(), "serve.listen", message));
         }
         let host = |name: &Spanned<String>| {
@@ -306,7 +306,7 @@ impl File {
         let gain = serve.gain.as_ref().map_or(0.005, |g| g.get_ref().0);
         let reserve = match &serve.reserve {
             None => 0.0,
-            Some(share) if share.get_ref().0 <= MOST_RESERVE => share.get_ref().0,
+            Some(share) if share.get_ref().0 <= MAX_RESERVE => share.get_ref().0,
             Some(share) => {
                 let message = "write at most \"90 %\": plans would have no capacity";
                 return Err(source.error_at(share.span(), "serve.reserve", message));
@@ -403,7 +403,7 @@ impl File {
             let table = table.get_ref();
             let fail =
                 |message: &str| source.error_at(table.name.span(), "neighbour.name", message);
-            if neighbours.len() == MOST_NEIGHBOURS {
+            if neighbours.len() == MAX_NEIGHBOURS {
                 return Err(fail("is beyond the limit of 1000 neighbours: remove some"));
             }
             if neighbours.iter().any(|n| n.name == *table.name.get_ref()) {

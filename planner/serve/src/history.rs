@@ -18,7 +18,7 @@ use crate::round::Flow;
 use crate::service::Done;
 
 /// The most octets that wait.
-pub const MOST_OCTETS: usize = 64 << 20;
+pub const MAX_OCTETS: usize = 64 << 20;
 /// The most octets of a batch.
 const BATCH_OCTETS: usize = 1 << 20;
 
@@ -124,7 +124,7 @@ pub struct History {
 
 impl Default for History {
     fn default() -> Self {
-        Self { queue: Mutex::default(), most: MOST_OCTETS }
+        Self { queue: Mutex::default(), most: MAX_OCTETS }
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use forebay_config::ConfigError;
 use forebay_plan::hints::{Profile, Setting};
-use forebay_plan::input::{self, Exporters, LARGEST, ProviderFile, Users};
+use forebay_plan::input::{self, Exporters, MAX_FILE, ProviderFile, Users};
 use forebay_plan::network::{Demand, Network};
 use forebay_plan::topology::{RouterId, Topology};
 use forebay_plan::vswitch::{self, Map, View};
@@ -40,7 +40,7 @@ impl Fixed {
     /// # Errors
     /// If a file cannot be read, or has the wrong contents.
     pub fn read(files: &Files) -> Result<Self, ConfigError> {
-        let text = |path: &Path| forebay_input::text(path, LARGEST);
+        let text = |path: &Path| forebay_input::text(path, MAX_FILE);
         let mut topology = input::topology(&files.topology, &text(&files.topology)?)?;
         if let Some(capacity) = files.capacity {
             topology.set_capacities(|_, link| link.capacity.or(Some(capacity)));

@@ -20,7 +20,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use serde::Serialize;
 
 /// The most partitions of the topic.
-pub const MOST_PARTITIONS: usize = 256;
+pub const MAX_PARTITIONS: usize = 256;
 
 /// The state of the connection to the brokers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]

@@ -21,7 +21,7 @@ use crate::config::Bmp;
 use crate::topology_check::TopologyCheck;
 
 /// The events that are kept; the oldest makes room.
-const MOST_EVENTS: usize = 64;
+const MAX_EVENTS: usize = 64;
 /// Next hops without a router that the state names.
 const NAMED: usize = 8;
 /// The least time between two log lines about connections of unlisted addresses.
@@ -166,7 +166,7 @@ impl Learning {
     fn event(&self, inner: &mut Inner, router: usize, now: u64, what: impl fmt::Display) {
         let name = &self.config.routers[router].name;
         tracing::info!("BMP: {name}: {what}");
-        if inner.events.len() == MOST_EVENTS {
+        if inner.events.len() == MAX_EVENTS {
             inner.events.pop_front();
         }
         let (at, router) = (clock::text(now), name.clone());

@@ -23,7 +23,7 @@ use follow::{Change, Followed, Given, Hints};
 use http::{FetchError, Service};
 
 /// The largest file of hints that is read, in bytes.
-const LARGEST: forebay_units::Bytes = forebay_plan::input::LARGEST;
+const MAX_FILE: forebay_units::Bytes = forebay_plan::input::MAX_FILE;
 
 /// Why hints could not be fetched or followed.
 #[derive(Debug, thiserror::Error)]
@@ -139,7 +139,7 @@ impl Client {
         if !path.exists() {
             return Ok(Vec::new());
         }
-        let text = forebay_config::read_text(path, LARGEST)?;
+        let text = forebay_config::read_text(path, MAX_FILE)?;
         let read: Result<Hints, _> = serde_json::from_str(&text);
         read.map(|hints| hints.hints).map_err(|e| {
             let message = format!("is no file of hints in force: {e}");

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use forebay_config::{ConfigError, read_text};
 use forebay_plan::hints::announce::{Journal, JournalEntry, Step, arguments, steps};
 use forebay_plan::hints::bgp::Announcement;
-use forebay_plan::input::LARGEST;
+use forebay_plan::input::MAX_FILE;
 
 use crate::files::replace;
 use crate::lock::Lock;
@@ -120,7 +120,7 @@ impl Speaker {
 /// If the file is not a journal.
 pub fn read(path: &Path) -> Result<Journal, ConfigError> {
     match path.exists() {
-        true => Journal::read(path, &read_text(path, LARGEST)?),
+        true => Journal::read(path, &read_text(path, MAX_FILE)?),
         false => Ok(Journal::default()),
     }
 }

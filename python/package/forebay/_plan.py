@@ -24,7 +24,7 @@ Grid = Mapping[Any, Iterable[Any]]
 Pair = tuple[str, str]
 
 #: The longest name of a point in a file name; a hash replaces the rest of a longer one.
-LONGEST_NAME = 180
+MAX_NAME = 180
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +54,9 @@ class Task:
         """The name of the run's file, without its directory."""
         point = ",".join(f"{key}={_shown(value)}" for key, value in self.point.items()) or "run"
         name = quote(point, safe="=,+._-")
-        if len(name) > LONGEST_NAME:
+        if len(name) > MAX_NAME:
             digest = hashlib.sha256(name.encode()).hexdigest()[:16]
-            name = f"{name[: LONGEST_NAME - 17]}~{digest}"
+            name = f"{name[: MAX_NAME - 17]}~{digest}"
         return f"{name},seed={self.seed}.parquet"
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ._scenario import Scenario
 
 #: The number of failures that a sweep keeps in memory; `failed.jsonl` has all of them.
-MOST_FAILURES = 1000
+MAX_FAILURES = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +267,7 @@ class Execution:
                 "command": command,
             }
         )
-        if len(self.listed) < MOST_FAILURES:
+        if len(self.listed) < MAX_FAILURES:
             self.listed.append(failure)
 
     def _tell(self, elapsed: float) -> None:

@@ -67,11 +67,11 @@ fn words(text: &str) -> usize {
 }
 
 fn shortened(text: &str) -> String {
-    const MOST: usize = 60;
-    if text.chars().count() <= MOST {
+    const MAX_SHOWN: usize = 60;
+    if text.chars().count() <= MAX_SHOWN {
         return text.to_owned();
     }
-    text.chars().take(MOST - 3).chain("...".chars()).collect()
+    text.chars().take(MAX_SHOWN - 3).chain("...".chars()).collect()
 }
 
 #[cfg(test)]

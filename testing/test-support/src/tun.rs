@@ -14,7 +14,7 @@ use crate::namespace::{Namespace, run, within};
 /// The header before each packet of a device with super-packets (`struct virtio_net_hdr`).
 const VIRTIO_HEADER: usize = 10;
 /// The longest packet: a super-packet with its header.
-const LONGEST: usize = VIRTIO_HEADER + 65_535;
+const MAX_PACKET: usize = VIRTIO_HEADER + 65_535;
 /// The offloads of a device with super-packets: checksums, and segmentation of TCP and UDP in both
 /// IP versions (linux/if_tun.h).
 const OFFLOADS: libc::c_ulong = 0x01 | 0x02 | 0x04 | 0x20 | 0x40;
@@ -88,7 +88,7 @@ impl Carrier {
     pub fn carry(&mut self, from: &Tun, mut deliver: impl FnMut(&[u8]) + Send + 'static) {
         let (from, enough) = (from.other(), Arc::clone(&self.enough));
         self.threads.push(std::thread::spawn(move || {
-            let mut buffer = vec![0; LONGEST];
+            let mut buffer = vec![0; MAX_PACKET];
             while !enough.load(Ordering::Relaxed) {
                 match (&from.0).read(&mut buffer) {
                     Ok(len) => deliver(&buffer[..len]),
@@ -104,7 +104,7 @@ impl Carrier {
         let (to, enough) = (to.other(), Arc::clone(&self.enough));
         from.set_nonblocking(true).unwrap();
         self.threads.push(std::thread::spawn(move || {
-            let mut buffer = vec![0; LONGEST];
+            let mut buffer = vec![0; MAX_PACKET];
             while !enough.load(Ordering::Relaxed) {
                 match from.recv(&mut buffer) {
                     Ok(len) => to.arrive(&buffer[..len]),

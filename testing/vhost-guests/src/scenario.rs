@@ -20,7 +20,7 @@ pub enum Mode {
 }
 
 /// Maximum time without output of a guest, which boots or works meanwhile.
-const PATIENCE: Duration = Duration::from_secs(120);
+const OUTPUT_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Settings of a run.
 #[derive(Clone, Copy, Debug)]
@@ -185,7 +185,7 @@ fn alone(kernel: &Path, mode: Mode, policy: &str, switch: &str, run: Run) -> Gre
     let sink = Sink::start(&place);
     let socket = place.dir.join("greedy.sock");
     let guest = Machine::boot(kernel, &place.dir, &socket, &words(stream(switch, run)));
-    let result = guest.result(PATIENCE);
+    let result = guest.result(OUTPUT_TIMEOUT);
     let total = backend.stop();
     let vm = &total["vms"][0];
     let whole = run.warm_up as f64 + number(&result["seconds"]);
@@ -223,8 +223,8 @@ pub fn shared(kernel: &Path, mode: Mode, run: Run) -> Shared {
     let queue = Inside::USUAL.queue;
     let work = format!("off requests 10.99.0.3 {queue} {} {}", run.warm_up, run.seconds);
     let quiet = boot("quiet", work);
-    let answered = quiet.result(PATIENCE);
-    let result = greedy.result(PATIENCE);
+    let answered = quiet.result(OUTPUT_TIMEOUT);
+    let result = greedy.result(OUTPUT_TIMEOUT);
     let total = backend.stop();
     let dropped = |i: usize| count(&total["vms"][i]["dropped"]["queue"]);
     Shared {
@@ -249,7 +249,7 @@ pub fn mixed(kernel: &Path, mode: Mode, run: Run, rings: u8) -> Mixed {
     let work =
         format!("{switch} mixed 10.99.0.2 {queue} {rings} {flows} {} {}", run.warm_up, run.seconds);
     let guest = Machine::boot(kernel, &place.dir, &socket, &words(work));
-    let result = guest.result(PATIENCE);
+    let result = guest.result(OUTPUT_TIMEOUT);
     let total = backend.stop();
     let vm = &total["vms"][0];
     let of_rings = |key: &str| {

@@ -56,14 +56,14 @@ pub(crate) struct Samples {
 
 impl Samples {
     /// The most datagrams of a check; more are not sent.
-    pub(crate) const MOST: usize = 1 << 20;
+    pub(crate) const MAX_DATAGRAMS: usize = 1 << 20;
 
     pub(crate) fn len(&self) -> usize {
         self.all.len()
     }
 
     pub(crate) fn is_full(&self) -> bool {
-        self.all.len() >= Self::MOST
+        self.all.len() >= Self::MAX_DATAGRAMS
     }
 
     /// Returns how many were answered.

@@ -41,8 +41,8 @@ impl BackpressuredSocket {
     /// Returns an error if a setting is out of range or the thread does not start.
     pub fn new(inner: Arc<dyn AsyncUdpSocket>, config: &Config) -> Result<Arc<Self>, Error> {
         let segments = usize::from(config.segments);
-        if !(1..=MOST_SEGMENTS).contains(&segments) {
-            let (value, max) = (segments as u64, MOST_SEGMENTS as u64);
+        if !(1..=MAX_SEGMENTS).contains(&segments) {
+            let (value, max) = (segments as u64, MAX_SEGMENTS as u64);
             return Err(ConfigError::OutOfRange { setting: "segments", value, min: 1, max }.into());
         }
         let egress = Egress::new(config)?;
@@ -58,7 +58,7 @@ impl BackpressuredSocket {
 }
 
 /// The largest number of segments that quinn puts into one transmit.
-const MOST_SEGMENTS: usize = 10;
+const MAX_SEGMENTS: usize = 10;
 
 impl AsyncUdpSocket for BackpressuredSocket {
     fn create_io_poller(self: Arc<Self>) -> Pin<Box<dyn UdpPoller>> {

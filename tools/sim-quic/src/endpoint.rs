@@ -20,7 +20,7 @@ use crate::setup::{self, SetupError};
 
 /// The largest number of answers without a connection that wait to be sent: refusals, retries and
 /// resets. Further ones are dropped, as a network may do.
-const MOST_ANSWERS: usize = 1024;
+const MAX_ANSWERS: usize = 1024;
 
 /// A QUIC endpoint of `quinn-proto` with its connections and their application.
 ///
@@ -150,7 +150,7 @@ impl<A: Application> Quic<A> {
     }
 
     fn answer(&mut self, transmit: quinn_proto::Transmit, payload: Vec<u8>) {
-        if self.answers.len() < MOST_ANSWERS {
+        if self.answers.len() < MAX_ANSWERS {
             self.answers.push_back((transmit, payload));
         }
     }

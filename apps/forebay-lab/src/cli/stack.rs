@@ -9,16 +9,16 @@ use forebay_config::RateValue;
 use forebay_stack::point::MAX_FLOWS;
 
 /// The largest number of flows, for the parser.
-const MOST: i64 = MAX_FLOWS as i64;
+const MAX: i64 = MAX_FLOWS as i64;
 
 #[derive(Debug, Args)]
 pub(crate) struct StackArgs {
     /// Numbers of connections to measure, such as `100,1000,10000` [default: those of the study,
     /// up to --max-flows].
-    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=MOST))]
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=MAX))]
     pub(crate) flows: Vec<u32>,
     /// The most connections of the study, if no list is given.
-    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=MOST))]
+    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=MAX))]
     pub(crate) max_flows: u32,
     /// Queueing disciplines of the sending interface.
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = forebay_stack::point::QDISCS)]

@@ -11,7 +11,7 @@ use forebay_lab::engine::Engine;
 use forebay_lab::results::{Run, export, store};
 use forebay_lab::runner::{self, Options};
 use forebay_lab::scenario::{self, Experiment};
-use forebay_lab::sim_engine::{Capturing, Cut, LARGEST};
+use forebay_lab::sim_engine::{Capturing, Cut, MAX_CAPTURE};
 
 use crate::cli::{self, Export, RunArgs};
 
@@ -51,7 +51,7 @@ pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
     let keys: Vec<_> = args.axes.iter().flat_map(|axis| axis.0.first()).map(Setting::key).collect();
     let options = Options { keep: args.out.as_deref(), axes: &keys, jobs: args.jobs };
     let capturing = args.out.as_deref().filter(|_| capture);
-    let capturing = capturing.map(|dir| Capturing::new(dir, &keys, LARGEST));
+    let capturing = capturing.map(|dir| Capturing::new(dir, &keys, MAX_CAPTURE));
     let engine = capturing.as_ref().map_or(&*plain, |capturing| capturing as &dyn Engine);
     let failed = Mutex::new(None);
     let (runs, result) = runner::run_for(engine, &experiment, options, &interrupt, &|_, run| {
@@ -72,7 +72,7 @@ pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
         warn(format_args!(
             "{} is cut at {} MiB: {missing} packets are missing; make the run shorter",
             path.display(),
-            LARGEST >> 20
+            MAX_CAPTURE >> 20
         ));
     }
     match failed.into_inner().unwrap_or_else(PoisonError::into_inner) {

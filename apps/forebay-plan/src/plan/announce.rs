@@ -7,7 +7,7 @@ use forebay_cli::terminal::warn;
 use forebay_plan::hints;
 use forebay_plan::hints::announce::steps;
 use forebay_plan::hints::bgp::{self, Announcement};
-use forebay_plan::input::{self, LARGEST};
+use forebay_plan::input::{self, MAX_FILE};
 use forebay_plan::network::Network;
 use forebay_serve::speaker::{self, Speaker};
 
@@ -18,10 +18,10 @@ pub(super) fn announce(args: &AnnounceArgs) -> Result<(), Failure> {
     let topology = topology(&args.topology)?;
     let file = input::providers(
         &args.providers,
-        &forebay_input::text(&args.providers, LARGEST)?,
+        &forebay_input::text(&args.providers, MAX_FILE)?,
         &topology,
     )?;
-    let hints = hints::read(&args.hints, &forebay_input::text(&args.hints, LARGEST)?)?;
+    let hints = hints::read(&args.hints, &forebay_input::text(&args.hints, MAX_FILE)?)?;
     let (demands, avoided) = (Vec::new(), BTreeSet::new());
     let network = Network { topology, providers: file.providers, demands, avoided };
     let wanted = bgp::announcements(&hints, &network, &file.profiles, file.asn);

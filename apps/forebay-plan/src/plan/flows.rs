@@ -18,7 +18,7 @@ use forebay_plan::flows::message;
 use forebay_plan::flows::report::{demands, shares};
 use forebay_plan::flows::time::Window;
 use forebay_plan::flows::{Collector, Grain, Report};
-use forebay_plan::input::{self, Exporters, LARGEST, Users};
+use forebay_plan::input::{self, Exporters, MAX_FILE, Users};
 use forebay_plan::network::Provider;
 use forebay_plan::topology::Topology;
 use forebay_serve::collect;
@@ -28,7 +28,7 @@ use super::{Failure, interrupt, topology, write, write_json};
 use crate::cli::FlowsArgs;
 
 /// The most octets of files of messages, and of all together; they are read into memory.
-const LARGEST_FILE: u64 = 1 << 30;
+const MAX_UNPACKED: u64 = 1 << 30;
 /// The default window for received flow records.
 const WINDOW: Duration = Duration::from_secs(300);
 /// Unreadable parts that are reported one by one; the rest is only counted.
@@ -82,7 +82,7 @@ fn ends(path: &Path, end: &str) -> bool {
 
 fn inputs(args: &FlowsArgs) -> Result<Inputs, Failure> {
     let topology = topology(&args.topology)?;
-    let text = |path: &Path| forebay_input::text(path, LARGEST);
+    let text = |path: &Path| forebay_input::text(path, MAX_FILE);
     let providers =
         input::providers(&args.providers, &text(&args.providers)?, &topology)?.providers;
     let prefixes = input::prefixes(&args.prefixes, &text(&args.prefixes)?, &topology)?;
@@ -112,15 +112,15 @@ fn now() -> i64 {
 fn from_files(args: &FlowsArgs, collector: &mut Collector) -> Result<Window, Failure> {
     let (mut all, mut in_all) = (Vec::new(), 0);
     for path in &args.files {
-        let Contents { octets, is_cut } = forebay_input::read(path, LARGEST_FILE)?;
+        let Contents { octets, is_cut } = forebay_input::read(path, MAX_UNPACKED)?;
         if is_cut {
             let path = path.display();
             warn(format_args!("{path}: the compressed file ends early: the rest is missing"));
         }
         in_all += octets.len() as u64;
-        if in_all > LARGEST_FILE {
+        if in_all > MAX_UNPACKED {
             let message =
-                format!("the files have more than {LARGEST_FILE} octets: give fewer at once");
+                format!("the files have more than {MAX_UNPACKED} octets: give fewer at once");
             return Err(wrong(path, message).into());
         }
         all.push((path.as_path(), octets));

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use forebay_cli::terminal::{Failure, note, print, write};
 use forebay_config::ConfigError;
-use forebay_plan::input::{self, LARGEST};
+use forebay_plan::input::{self, MAX_FILE};
 use forebay_plan::topology::RouterId;
 use forebay_routes::mrt::{self, Summary};
 use forebay_routes::table::{Limits, Table};
@@ -15,7 +15,7 @@ use super::topology;
 use crate::cli::RoutesArgs;
 
 /// The most octets that a compressed dump unpacks to: several times the largest collector's.
-const LARGEST_DUMP: u64 = 16 << 30;
+const MAX_DUMP: u64 = 16 << 30;
 /// Next hops without a router that are named; the rest is counted.
 const NAMED: usize = 5;
 
@@ -25,7 +25,7 @@ pub(super) fn run(args: &RoutesArgs) -> Result<(), Failure> {
         (Some(file), Some(hops)) => {
             let topology = topology(file)?;
             let next_hops =
-                input::next_hops(hops, &forebay_input::text(hops, LARGEST)?, &topology)?;
+                input::next_hops(hops, &forebay_input::text(hops, MAX_FILE)?, &topology)?;
             Some((topology, next_hops))
         }
         _ => None,
@@ -97,7 +97,7 @@ fn wrong(path: &Path, message: impl Into<String>) -> ConfigError {
 }
 
 fn load(path: &Path, table: &mut Table) -> Result<Summary, ConfigError> {
-    let mut dump = forebay_input::open(path, LARGEST_DUMP)?;
+    let mut dump = forebay_input::open(path, MAX_DUMP)?;
     let read = BufReader::with_capacity(1 << 20, &mut dump);
     let summary = mrt::load(read, &path.display().to_string(), table);
     let summary = summary.map_err(|e| wrong(path, e.to_string()))?;

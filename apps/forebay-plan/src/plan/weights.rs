@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use forebay_cli::terminal::{note, print_beside};
-use forebay_plan::input::{self, LARGEST};
+use forebay_plan::input::{self, MAX_FILE};
 use forebay_plan::network::Network;
 use forebay_plan::plan::{Config, Scope};
 use forebay_plan::topology::{LinkId, RouterId, Topology};
@@ -34,7 +34,7 @@ pub(super) fn run(args: &WeightsArgs) -> Result<(), Failure> {
     let range = range(args, config.as_ref(), &network)?;
     let (wanted, report) = match &args.metrics {
         Some(file) => {
-            let text = forebay_input::text(file, LARGEST)?;
+            let text = forebay_input::text(file, MAX_FILE)?;
             let metrics = input::metrics(file, &text, &network.topology, range)?;
             (Wanted { metrics, reason: format!("as in {}", file.display()) }, None)
         }

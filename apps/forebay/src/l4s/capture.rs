@@ -13,7 +13,7 @@ use forebay_l4s_check::tcp::{Analysis, Place};
 use crate::cli::L4sCaptureArgs;
 
 /// The largest capture in octets; captures are read into memory.
-const LARGEST_FILE: u64 = 1 << 30;
+const MAX_FILE: u64 = 1 << 30;
 
 pub(super) fn run(args: &L4sCaptureArgs) -> Result<ExitCode, Failure> {
     let read = |path: &Path, at| read(path, at, &args.interface);
@@ -44,7 +44,7 @@ fn read(path: &Path, at: Option<Place>, interfaces: &[String]) -> Result<Analysi
         key: String::new(),
         message,
     };
-    let Contents { octets, is_cut } = forebay_input::read(path, LARGEST_FILE)?;
+    let Contents { octets, is_cut } = forebay_input::read(path, MAX_FILE)?;
     let mut capture = Capture::new(&octets).map_err(|e| wrong(e.to_string()))?;
     let mut analysis = Analysis::new(at);
     let mut is_known = interfaces.is_empty();

@@ -22,7 +22,7 @@ impl Capability {
 }
 
 /// The largest number of capabilities. No kernel has as many.
-const MOST: libc::c_ulong = 64;
+const MAX_CAPABILITIES: libc::c_ulong = 64;
 
 /// Gives up all capabilities of the calling thread but `kept`, and all that commands could gain.
 /// Threads that it has started already keep theirs.
@@ -35,7 +35,7 @@ pub fn keep_only(kept: &[Capability]) {
 }
 
 fn empty_bounding_set() -> io::Result<()> {
-    for number in 0..MOST {
+    for number in 0..MAX_CAPABILITIES {
         match control(libc::PR_CAPBSET_DROP, number) {
             // There are no more.
             Err(e) if e.raw_os_error() == Some(libc::EINVAL) => break,

@@ -23,7 +23,7 @@ use crate::Error;
 /// The size of the buffer: larger than any message, so that a message that is too long is noticed.
 const MAX_DATAGRAM: usize = 256;
 /// The longest credible wait of a datagram. A longer one means that the clock was set.
-const LONGEST_WAIT: Nanos = Nanos::from_secs(1);
+const MAX_WAIT: Nanos = Nanos::from_secs(1);
 
 /// The time for which the old key is used beside a new one while the other box does not answer
 /// under the new one.
@@ -204,7 +204,7 @@ impl Channel {
 /// Converts the wall-clock time `at` to the monotonic clock, given the current times of both
 /// clocks.
 fn came(at: Nanos, now: Nanos, wall: Nanos) -> Nanos {
-    let waited = wall.checked_sub(at).filter(|time| *time < LONGEST_WAIT);
+    let waited = wall.checked_sub(at).filter(|time| *time < MAX_WAIT);
     now.saturating_sub(waited.unwrap_or_default())
 }
 

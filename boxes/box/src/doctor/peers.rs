@@ -22,7 +22,7 @@ use crate::config::BundleConfig;
 use crate::random;
 
 /// The total wait for answers, and the wait before the message is repeated.
-const PATIENCE: Nanos = Nanos::from_secs(1);
+const ANSWER_TIMEOUT: Nanos = Nanos::from_secs(1);
 const AGAIN: Nanos = Nanos::from_millis(300);
 
 /// The time that a running box has for its answer.
@@ -57,7 +57,7 @@ pub(super) fn ask(listen: SocketAddr, bundles: &[BundleConfig]) -> Vec<Reply> {
     let mut next = start;
     loop {
         let now = clock::now();
-        if now >= start + PATIENCE || all.iter().all(|(_, r)| *r != Reply::Silent) {
+        if now >= start + ANSWER_TIMEOUT || all.iter().all(|(_, r)| *r != Reply::Silent) {
             return all.into_iter().map(|(_, reply)| reply).collect();
         }
         if now >= next {
@@ -70,7 +70,7 @@ pub(super) fn ask(listen: SocketAddr, bundles: &[BundleConfig]) -> Vec<Reply> {
                 }
             }
         }
-        waiter.wait_until(next.min(start + PATIENCE));
+        waiter.wait_until(next.min(start + ANSWER_TIMEOUT));
         while let Some(incoming) = channel.receive() {
             let datagram = match incoming {
                 Incoming::Datagram(datagram) => datagram,

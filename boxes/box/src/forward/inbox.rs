@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The largest number of packets that wait in an inbox.
-const MOST: usize = 1024;
+const MAX_WAITING: usize = 1024;
 
 /// The packets `T` that others have handed over to a worker. Those of one sender stay in order.
 ///
@@ -39,7 +39,7 @@ impl<T> Inbox<T> {
     /// `packets`, is counted as dropped, and is the caller's to dispose of.
     pub(super) fn put(&self, packets: &mut Vec<T>) {
         let mut waiting = self.lock();
-        let fitting = packets.len().min(MOST - waiting.len());
+        let fitting = packets.len().min(MAX_WAITING - waiting.len());
         waiting.extend(packets.drain(..fitting));
         self.waiting.store(waiting.len(), Ordering::SeqCst);
         drop(waiting);

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use forebay_dataplane::{
-    Frame, KernelDrops, Netdev, Packet, Pool, Port, Presence, SILENCE, Totals, open_wire,
+    Frame, HEARTBEAT_TIMEOUT, KernelDrops, Netdev, Packet, Pool, Port, Presence, Totals, open_wire,
 };
 use forebay_queue::{InOrder, TokenBucket, token_bucket};
 use forebay_records::HopCounters;
@@ -63,7 +63,7 @@ const SPARE_CHUNKS: u64 = 16_384;
 const WORKER_CHUNKS: u64 = 8_192;
 
 /// The time between two checks of the interfaces, and between two reports that this process is
-/// alive. A report may be late by several times this before [`forebay_dataplane::SILENCE`] is over.
+/// alive. A report may be late by several times this before [`forebay_dataplane::HEARTBEAT_TIMEOUT`] is over.
 const CHECK: Nanos = Nanos::from_millis(100);
 /// The longest time that a box takes at its end to send the frames that it has.
 const LEAVE: Nanos = Nanos::from_millis(300);
@@ -382,7 +382,7 @@ impl<R: Rules, N: Notes> Forwarder<R, N> {
                     signals,
                     &mut Outward { workers: &self.workers, pool, packets },
                 );
-                if now.saturating_sub(self.workers.alive_since()) < SILENCE {
+                if now.saturating_sub(self.workers.alive_since()) < HEARTBEAT_TIMEOUT {
                     notify::alive(now);
                 }
                 // Their queues may have other rates.

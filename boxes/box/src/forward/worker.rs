@@ -14,7 +14,7 @@ use super::{BATCH, CHECK, Direction, Exit, Notes, PENDING, Place, Rules};
 use crate::logs::Packets;
 
 /// The longest sleep of a worker that does not tick. Its turns say that it is alive.
-const LONGEST_SLEEP: Nanos = Nanos(CHECK.0 / 4);
+const MAX_SLEEP: Nanos = Nanos(CHECK.0 / 4);
 
 /// Receives and sends the frames of its receive queues, and queues the packets of its bundles.
 /// Packets of other bundles go to their owner.
@@ -167,7 +167,7 @@ impl<R: Rules, N: Notes> Worker<R, N> {
         while !self.workers.is_ending() {
             let now = clock::now();
             self.turn(now);
-            let until = if busy_poll { Nanos::ZERO } else { now + LONGEST_SLEEP };
+            let until = if busy_poll { Nanos::ZERO } else { now + MAX_SLEEP };
             sleep.wait(&self, until);
         }
         self

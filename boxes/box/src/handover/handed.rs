@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use forebay_records::{
-    HANDOVER_SOCKET, Handover, LARGEST_HANDOVER, ReceiveHandover, SendHandover, Taken,
+    HANDOVER_SOCKET, Handover, MAX_HANDOVER, ReceiveHandover, SendHandover, Taken,
 };
 use forebay_system::descriptors;
 use forebay_system::local::{self, Directory};
@@ -157,7 +157,7 @@ fn receive(stream: &UnixStream, deadline: Instant) -> io::Result<(Vec<u8>, Vec<O
         stream.set_read_timeout(Some(local::left(deadline)?))?;
         match descriptors::receive(stream, &mut buffer, &mut descriptors)? {
             0 => return Ok((text, descriptors)),
-            n if text.len() + n > LARGEST_HANDOVER => return Err(io::ErrorKind::OutOfMemory.into()),
+            n if text.len() + n > MAX_HANDOVER => return Err(io::ErrorKind::OutOfMemory.into()),
             n => text.extend_from_slice(&buffer[..n]),
         }
     }

@@ -35,7 +35,7 @@ use crate::not_understood::{Direction, NotUnderstoodLog};
 use crate::privileges::{self, Capability};
 use crate::random;
 use crate::reload::{Contents, Difference, Refused, Reloader, Step, Words, difference};
-use crate::resolver::{Resolver, SILENCE};
+use crate::resolver::{CONTACT_TIMEOUT, Resolver};
 use crate::signals::Signals;
 use crate::slots::Slots;
 use crate::status::{State, seconds};
@@ -499,7 +499,7 @@ impl Peer {
 
     /// Whether the sendbox has not been heard for some time.
     fn is_silent(&self, now: Nanos) -> bool {
-        self.diagnosis.silence(now) >= SILENCE
+        self.diagnosis.silence(now) >= CONTACT_TIMEOUT
     }
 }
 

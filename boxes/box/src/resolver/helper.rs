@@ -15,7 +15,7 @@ use forebay_system::privileges;
 /// The hidden command of the program that runs [`answer_questions`].
 const COMMAND: &str = "resolve-names";
 /// The longest line. A name has 253 characters at most, and a reason is cut.
-const LONGEST: usize = 2048;
+const MAX_LINE: usize = 2048;
 /// The most characters of a reason.
 const REASON: usize = 400;
 
@@ -60,13 +60,13 @@ impl Helper {
     /// # Errors
     /// If the process has ended.
     pub(super) fn answer(&mut self) -> io::Result<Option<Result<SocketAddr, String>>> {
-        let mut buffer = [0; LONGEST];
+        let mut buffer = [0; MAX_LINE];
         loop {
             if let Some(end) = self.line.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = self.line.drain(..=end).collect();
                 return Ok(Some(parse_answer(&String::from_utf8_lossy(&line[..end]))));
             }
-            if self.line.len() > LONGEST {
+            if self.line.len() > MAX_LINE {
                 return Err(io::Error::other("its answer is too long"));
             }
             match self.stream.read(&mut buffer) {
@@ -132,7 +132,7 @@ pub fn answer_questions() -> io::Result<()> {
     let mut line = String::new();
     loop {
         line.clear();
-        if input.by_ref().take(LONGEST as u64).read_line(&mut line)? == 0 {
+        if input.by_ref().take(MAX_LINE as u64).read_line(&mut line)? == 0 {
             return Ok(());
         }
         output.write_all(answer(line.trim_end()).as_bytes())?;

@@ -13,7 +13,7 @@ use forebay_config::{IpVersion, RemoteAddress};
 use forebay_units::Nanos;
 
 pub use self::helper::answer_questions;
-pub(crate) use self::schedule::SILENCE;
+pub(crate) use self::schedule::CONTACT_TIMEOUT;
 
 use self::helper::Helper;
 use self::schedule::Schedule;

@@ -8,7 +8,7 @@ use forebay_units::Nanos;
 
 /// The silence of a box after which its name is asked for again, and updates go to the address of
 /// its file too. Updates of a working box come every two seconds.
-pub(crate) const SILENCE: Nanos = Nanos::from_secs(5);
+pub(crate) const CONTACT_TIMEOUT: Nanos = Nanos::from_secs(5);
 /// The shortest time between two questions for a name that has an address.
 const PAUSE: Nanos = Nanos::from_secs(30);
 /// The same for a name that has none yet.

@@ -27,7 +27,7 @@ use crate::handover::{self, Handed};
 use crate::memory::{self, PathMemory};
 use crate::random;
 use crate::reload::Parts;
-use crate::resolver::SILENCE;
+use crate::resolver::CONTACT_TIMEOUT;
 use crate::slots::Slots;
 use crate::status::seconds;
 use decisions::Decisions;
@@ -305,7 +305,7 @@ impl ControlledBundle {
 
     /// Whether the receivebox has not been heard for some time.
     fn is_silent(&self, now: Nanos) -> bool {
-        self.diagnosis.silence(now) >= SILENCE
+        self.diagnosis.silence(now) >= CONTACT_TIMEOUT
     }
 
     /// Returns the name of its receivebox, if it has one, and whether that is silent.

@@ -14,7 +14,7 @@ use crate::forward::{Direction, Notes};
 
 /// The largest number of boundary packets between two ticks. A control loop gets no mark of one
 /// beyond that, so that its feedback matches nothing.
-const MOST_BOUNDARIES: usize = 16_384;
+const MAX_BOUNDARIES: usize = 16_384;
 
 /// The packets that left the queues of one worker.
 pub(super) struct Departures {
@@ -102,7 +102,7 @@ impl Notes for Departures {
         let noted = self.transfers.note(queue, flow, [arrived, now], len, bundle.round_trip);
         if let Some(fingerprint) = packet.fingerprint
             && fingerprint & (bundle.epoch - 1) == 0
-            && self.boundaries.len() < MOST_BOUNDARIES
+            && self.boundaries.len() < MAX_BOUNDARIES
         {
             let Departed { bytes, packets, .. } = *bundle;
             let flow = noted.position;
@@ -169,10 +169,10 @@ mod tests {
     fn boundaries_beyond_the_bound_are_not_kept_and_the_packets_count() {
         let mut departures = Departures::new();
         departures.begin(0, Kind::Sfq, 1);
-        for _ in 0..=MOST_BOUNDARIES {
+        for _ in 0..=MAX_BOUNDARIES {
             send(&mut departures, 0, MS(1), Some(3));
         }
-        assert_eq!(departures.boundaries().count(), MOST_BOUNDARIES);
-        assert_eq!(departures.of(0).unwrap().packets, MOST_BOUNDARIES as u64 + 1);
+        assert_eq!(departures.boundaries().count(), MAX_BOUNDARIES);
+        assert_eq!(departures.of(0).unwrap().packets, MAX_BOUNDARIES as u64 + 1);
     }
 }

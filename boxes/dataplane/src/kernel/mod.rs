@@ -11,7 +11,7 @@
 //!
 //! The classifier outlives its process, and so do the rates of the queues. Therefore it sends
 //! packets into the bundles' classes only while the process reports that it is alive
-//! ([`EgressObserver::report_alive`]). From [`SILENCE`](crate::SILENCE) after the last report on,
+//! ([`EgressObserver::report_alive`]). From [`HEARTBEAT_TIMEOUT`](crate::HEARTBEAT_TIMEOUT) after the last report on,
 //! all packets stay in the root qdisc, without a limit.
 //!
 //! The observer knows a device by its index and, from its first packet on, by its address in kernel

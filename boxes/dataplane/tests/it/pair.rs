@@ -14,7 +14,7 @@ use forebay_test_support::namespace::{Namespace, run, within};
 use crate::TIMEOUT;
 
 /// Bytes for a frame that a host receives, more than any that is sent.
-const LONGEST: usize = 16_384;
+const MAX_FRAME: usize = 16_384;
 
 /// The addresses of both hosts, IPv4 and IPv6.
 const HOSTS: [[&str; 2]; 2] = [["10.9.4.1", "fd09:4::1"], ["10.9.4.2", "fd09:4::2"]];
@@ -61,7 +61,7 @@ impl Host {
 
     /// Whether a frame from this address has arrived. All frames so far are used up.
     fn saw(&self, from: [u8; 6]) -> bool {
-        let (mut buf, mut seen) = ([0u8; LONGEST], false);
+        let (mut buf, mut seen) = ([0u8; MAX_FRAME], false);
         // SAFETY: the buffer is valid for writing its length.
         while let n @ 1.. = unsafe {
             let (at, len) = (buf.as_mut_ptr().cast(), buf.len());
@@ -76,7 +76,7 @@ impl Host {
     /// the kernel took out put back, since that is what was on the wire.
     pub(crate) fn receive_from(&self, from: [u8; 6], expected: &[u8]) -> Vec<u8> {
         loop {
-            let (mut buf, mut control) = ([0u8; LONGEST], [0u64; 8]);
+            let (mut buf, mut control) = ([0u8; MAX_FRAME], [0u64; 8]);
             let mut iov = libc::iovec { iov_base: buf.as_mut_ptr().cast(), iov_len: buf.len() };
             // SAFETY: all-zero is a valid `msghdr`; its buffers live through the call.
             let (n, tag) = unsafe {

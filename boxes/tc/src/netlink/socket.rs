@@ -16,7 +16,7 @@ pub(crate) struct Failure {
 
 /// Bytes of requests in one system call. The kernel takes what fits into the socket's send buffer,
 /// 208 kB by default.
-const MOST: usize = 1 << 16;
+const MAX_BATCH: usize = 1 << 16;
 /// Bytes of answers in one system call. The kernel sends dumps in parts of at most 32 kB.
 const ANSWER: usize = 1 << 16;
 
@@ -88,7 +88,7 @@ impl Netlink {
         let base = self.sequence;
         self.sequence = base.wrapping_add(batch.len() as u32);
         let mut failures = Vec::new();
-        for (_, last, bytes) in batch.parts(base, MOST) {
+        for (_, last, bytes) in batch.parts(base, MAX_BATCH) {
             self.send(bytes)?;
             self.receive(last, |message| {
                 let errno = -(u32_at(message.body, 0).unwrap_or_default() as i32);
@@ -110,7 +110,7 @@ impl Netlink {
         let base = self.sequence;
         self.sequence = base.wrapping_add(batch.len() as u32);
         let mut failure = None;
-        for (_, last, bytes) in batch.parts(base, MOST) {
+        for (_, last, bytes) in batch.parts(base, MAX_BATCH) {
             self.send(bytes)?;
             self.receive(last, |message| {
                 if i32::from(message.kind) != libc::NLMSG_ERROR {

@@ -31,11 +31,11 @@ pub(crate) fn style() -> String {
 pub(crate) const SCRIPT: &str = include_str!("page.js");
 
 /// The most peers whose charts are on one page; further ones have a page each.
-pub(crate) const MOST_PEERS: usize = 8;
+pub(crate) const MAX_PEERS: usize = 8;
 /// The most bands and events that are listed of a bundle.
-const MOST_LISTED: usize = 12;
+const MAX_LISTED: usize = 12;
 /// The events of all peers that are listed.
-const MOST_EVENTS: usize = 40;
+const MAX_EVENTS: usize = 40;
 /// The rows of the tables of figures.
 const FIGURES: u64 = 12;
 
@@ -67,7 +67,7 @@ impl<'a> View<'a> {
         let mut names: Vec<&str> = live.iter().map(|live| &live.series.name[..]).collect();
         names.sort_unstable();
         names.dedup();
-        names.truncate(MOST_PEERS);
+        names.truncate(MAX_PEERS);
         let mut shown: Vec<&Live> = live
             .iter()
             .filter(|live| match self.peer {
@@ -387,10 +387,10 @@ impl<'a> View<'a> {
         if let Some(peer) = self.peer {
             events.retain(|event| event.peer == peer || event.peer.is_empty());
         }
-        let more = events.len().saturating_sub(MOST_EVENTS);
+        let more = events.len().saturating_sub(MAX_EVENTS);
         Ok(html! {
             @if events.is_empty() { li { "Nothing happened." } }
-            @for event in events.iter().rev().take(MOST_EVENTS) { (item(event)) }
+            @for event in events.iter().rev().take(MAX_EVENTS) { (item(event)) }
             @if more > 0 { li { (more) " earlier ones: " code { "forebay events" } } }
         })
     }
@@ -475,9 +475,9 @@ fn state(state: State) -> Markup {
 }
 
 fn band_list(bands: &[Band]) -> Markup {
-    let more = bands.len().saturating_sub(MOST_LISTED);
+    let more = bands.len().saturating_sub(MAX_LISTED);
     html! {
-        @for band in bands.iter().rev().take(MOST_LISTED) {
+        @for band in bands.iter().rev().take(MAX_LISTED) {
             li {
                 time { (time_of_day(band.from * 1000)) " to " (time_of_day(band.to * 1000)) }
                 span class={ "key " (band.condition.class()) } { (band.condition.word()) }

@@ -234,7 +234,7 @@ fn a_full_disk_is_said_and_the_history_goes_on_when_there_is_room() {
     for second in 1..=600 {
         recorder.record((START + second) * 1000, &answer(site(second, 4)));
         let (rows, events) = recorder.waiting();
-        assert!(rows <= 8 * 131 && events <= MOST_EVENTS, "{rows} rows, {events} events");
+        assert!(rows <= 8 * 131 && events <= MAX_EVENTS, "{rows} rows, {events} events");
     }
     let trouble = recorder.trouble().cloned().unwrap();
     assert!(trouble.why.contains("full") && trouble.lost > 0, "{trouble:?}");

@@ -4,7 +4,7 @@ use crate::controller::Measurement;
 
 /// The longest probe in rounds. In three rounds, three quarters of the rate drain a queue of three
 /// quarters of a round trip.
-const LONGEST: u64 = 3;
+const MAX_PROBE_ROUNDS: u64 = 3;
 /// Smoothed round trips at the full rate that follow a probe, since S and R of the probe do not
 /// show what the path serves.
 const AFTER: u64 = 2;
@@ -53,7 +53,7 @@ impl MinRttProbe {
             State::Down { since, rate } => {
                 let lasted = m.now.saturating_sub(since);
                 let seen = lasted > round && m.min_rtt_age < round / 2;
-                if seen || lasted > round * LONGEST {
+                if seen || lasted > round * MAX_PROBE_ROUNDS {
                     let until = m.now.saturating_add(m.smoothed_rtt * AFTER);
                     self.state = State::After { until, rate };
                 }

@@ -36,7 +36,7 @@ const MARKS: usize = 512;
 const SUSPENDED: Nanos = Nanos::from_secs(1);
 
 /// The longest credible round-trip time of an empty path that another loop measured.
-const LONGEST_RTT: Nanos = Nanos::from_secs(60);
+const MAX_RTT: Nanos = Nanos::from_secs(60);
 
 /// The inner control loop of one bundle, a state machine without I/O and without a clock.
 ///
@@ -202,7 +202,7 @@ impl ControlLoop {
     /// minimum round-trip time and epoch size. What is out of range is left out.
     pub fn resume(&mut self, now: Nanos, from: Resumed) {
         let Resumed { rate, min_rtt, epoch } = from;
-        if let Some(min_rtt) = min_rtt.filter(|rtt| *rtt > Nanos::ZERO && *rtt < LONGEST_RTT) {
+        if let Some(min_rtt) = min_rtt.filter(|rtt| *rtt > Nanos::ZERO && *rtt < MAX_RTT) {
             self.min_rtt.reset(now, min_rtt);
             self.go_on(rate);
         }
@@ -217,7 +217,7 @@ impl ControlLoop {
     /// sample confirms is forgotten after the window of the minimum RTT, whatever the traffic.
     pub fn remember(&mut self, now: Nanos, from: Remembered) {
         let Remembered { min_rtt, min_rtt_age, rate } = from;
-        if min_rtt > Nanos::ZERO && min_rtt < LONGEST_RTT {
+        if min_rtt > Nanos::ZERO && min_rtt < MAX_RTT {
             self.min_rtt.remember(now, min_rtt, min_rtt_age);
             self.log.min_rtt(min_rtt, MinRttReason::Remembered);
             self.go_on(rate);

@@ -3,7 +3,7 @@ use forebay_units::Nanos;
 use super::tick_input::TickInput;
 
 /// The longest probe in rounds, unless it keeps finding a lower minimum.
-const LONGEST: f64 = 3.0;
+const MAX_PROBE_ROUNDS: f64 = 3.0;
 /// Rounds until a probe that is needed outside the schedule.
 const SOON: f64 = 4.0;
 /// The window of a probe that verifies a new minimum, as a share of what fills the empty path. The
@@ -61,7 +61,7 @@ impl MinRttProbe {
                 let seen = lasted > s.round && s.min_rtt_age < s.round / 2.0;
                 if high {
                     self.end(s.after_rounds(SOON), None);
-                } else if seen || lasted > LONGEST * s.round {
+                } else if seen || lasted > MAX_PROBE_ROUNDS * s.round {
                     self.end(s.now.saturating_add(self.interval), Some(s.base));
                     return true;
                 }

@@ -50,7 +50,7 @@ const LEAST_WAIT: Nanos = Nanos::from_millis(10);
 const LEAST_LONG: usize = 2;
 /// Measurements without enough idle flows after which all measurements decide. A bundle with only
 /// backlogged flows has no idle ones.
-const PATIENCE: u32 = 128;
+const MAX_WITHOUT_IDLE: u32 = 128;
 /// Pairs of successive measurements of one flow needed to compute their share out of order.
 const LEAST_OWN: u32 = 16;
 /// Jitter has about the same share out of order within flows as among all packets, and several
@@ -210,7 +210,7 @@ impl Measured {
             _ if share <= SEVERAL => Evidence::Unclear,
             Some((long, share)) if long >= LEAST_LONG && share > ALIKE => Evidence::Several,
             Some(_) => Evidence::Unclear,
-            None if !self.knows_flows || self.undecided >= PATIENCE => Evidence::Several,
+            None if !self.knows_flows || self.undecided >= MAX_WITHOUT_IDLE => Evidence::Several,
             None => {
                 self.undecided += 1;
                 Evidence::Unclear

@@ -127,7 +127,7 @@ pub struct Fair {
 }
 
 /// The longest virtual time of a turn: 64 KiB of a flow of weight one.
-const LONGEST: u64 = 65_536 * UNIT;
+const MAX_TURN: u64 = 65_536 * UNIT;
 
 /// The shortest flow first, with ageing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -180,7 +180,7 @@ impl Ranking for Policy {
     fn rank(&mut self, now: Nanos, account: &mut Account) -> u64 {
         match self {
             // A tag beyond the longest turn is one of another policy.
-            Self::Fair(Fair { clock }) if account.tag > *clock + LONGEST => *clock,
+            Self::Fair(Fair { clock }) if account.tag > *clock + MAX_TURN => *clock,
             Self::Fair(Fair { clock }) => account.tag.max(*clock),
             // A deadline in the past is as urgent as one now, so that no flow waits for ever.
             Self::EarliestDeadline => account.deadline.0.max(now.0),
@@ -196,7 +196,7 @@ impl Ranking for Policy {
                 // Ranks within a bucket are in no order. To the bucket's start, so that a flow that
                 // is served after one of a higher rank does not lose the difference.
                 fair.clock = fair.clock.max(rank >> SHIFT << SHIFT);
-                account.tag = rank + account.virtual_time(bytes).min(LONGEST);
+                account.tag = rank + account.virtual_time(bytes).min(MAX_TURN);
             }
             Self::ShortestFirst(shortest) => {
                 shortest.sent += bytes;

@@ -12,7 +12,7 @@ const MPLS: [u16; 2] = [0x8847, 0x8848];
 /// The ethertype of a PPPoE session (RFC 2516 section 4).
 const PPPOE_SESSION: u16 = 0x8864;
 /// Ethertypes above this are protocols; others are lengths (IEEE 802.3 clause 3.2.6).
-const LARGEST_LENGTH: u16 = 0x05ff;
+const MAX_LENGTH: u16 = 0x05ff;
 /// The ethertypes of protocols that carry no IP packets: pause frames, slow protocols (link
 /// aggregation), PPPoE discovery, 802.1X and LLDP.
 const WITHOUT_IP: [u16; 5] = [0x8808, 0x8809, 0x8863, 0x888e, 0x88cc];
@@ -66,7 +66,7 @@ impl Frame {
         match ethertype {
             PPPOE_SESSION => Self::parse_pppoe(frame, offset),
             _ if MPLS.contains(&ethertype) => Self::parse_mpls(frame, offset),
-            _ if ethertype <= LARGEST_LENGTH || WITHOUT_IP.contains(&ethertype) => Ok(Self::Other),
+            _ if ethertype <= MAX_LENGTH || WITHOUT_IP.contains(&ethertype) => Ok(Self::Other),
             _ => Ok(Self::Unknown),
         }
     }

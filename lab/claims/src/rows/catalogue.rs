@@ -18,7 +18,7 @@ use forebay_guest::zd::Experiment;
 use forebay_outcome::provenance;
 
 /// The largest size of a guest's file.
-const LARGEST: Bytes = Bytes(4_000_000);
+const MAX_FILE: Bytes = Bytes(4_000_000);
 
 /// A measure of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -400,7 +400,7 @@ fn hash(dir: &Path, how: &How, source: &Source) -> Result<String, ConfigError> {
         }
         How::Guests(files) => {
             for (file, _) in files {
-                text += &forebay_config::read_text(&dir.join(file), LARGEST)
+                text += &forebay_config::read_text(&dir.join(file), MAX_FILE)
                     .map_err(|e| source.error_at(0..0, "guests", e.to_string()))?;
             }
         }

@@ -25,7 +25,7 @@ pub const ENGINES: [&str; 3] = ["sim", "uml", "netns"];
 /// at the sendboxes. A claim that names an engine may be tried on both.
 pub const COLUMNS: [&str; 5] = ["sim", "uml", "uml-kernel", "netns", "netns-kernel"];
 /// The largest size of a scenario's file.
-const LARGEST: Bytes = Bytes(4_000_000);
+const MAX_FILE: Bytes = Bytes(4_000_000);
 /// All claims of one source.
 #[derive(Clone, Debug)]
 pub struct Catalogue {
@@ -106,7 +106,7 @@ fn claim(id: &str, path: &Path) -> Result<Claim, ConfigError> {
     let (file, source) = forebay_config::load::<ClaimFile>(path)?;
     let scenario = path.parent().unwrap_or("".as_ref()).join(file.scenario.get_ref());
     let experiment = scenario::load(&scenario)?;
-    let text = forebay_config::read_text(&scenario, LARGEST)
+    let text = forebay_config::read_text(&scenario, MAX_FILE)
         .map_err(|e| source.error_at(file.scenario.span(), "scenario", e.to_string()))?;
     let mut claim = Claim {
         id: id.to_owned(),

@@ -26,7 +26,7 @@ const MEMORY: &str = "mem=2048M";
 /// The interval at which an interrupt is checked.
 const TICK: Duration = Duration::from_millis(100);
 /// The longest silence of a guest; its work takes minutes at most.
-const PATIENCE: Duration = Duration::from_secs(1_200);
+const OUTPUT_TIMEOUT: Duration = Duration::from_secs(1_200);
 /// The number of console lines that are kept.
 const TAIL: usize = 30;
 
@@ -64,8 +64,8 @@ pub(super) fn run(
             Err(RecvTimeoutError::Timeout) if interrupt.is_raised() => {
                 return Err(Failed("interrupted".to_owned()));
             }
-            Err(RecvTimeoutError::Timeout) if begun.elapsed() > PATIENCE => {
-                return Err(Failed(format!("a guest did not end within {PATIENCE:?}")));
+            Err(RecvTimeoutError::Timeout) if begun.elapsed() > OUTPUT_TIMEOUT => {
+                return Err(Failed(format!("a guest did not end within {OUTPUT_TIMEOUT:?}")));
             }
             Err(RecvTimeoutError::Timeout) => {}
         }

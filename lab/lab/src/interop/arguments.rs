@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 
 use forebay_units::{Nanos, Rate};
 
-use super::{LONGEST, ScenarioError, units};
+use super::{MAX_TIME, ScenarioError, units};
 
 /// The arguments that have not been read yet.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ impl Arguments {
 
     pub(super) fn time(&mut self, name: &'static str) -> Result<Option<Nanos>, ScenarioError> {
         self.value(name, "a time of at most an hour, such as 15ms", |value| {
-            units::time(value).filter(|time| *time <= LONGEST)
+            units::time(value).filter(|time| *time <= MAX_TIME)
         })
     }
 

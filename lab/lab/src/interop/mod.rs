@@ -19,9 +19,9 @@ use crate::link::{BottleneckSpec, LinkSpec, LossLimits, OutageSpec};
 use crate::scenario::Back;
 
 /// The longest delay and the longest period of an outage: an hour.
-const LONGEST: Nanos = Nanos::from_secs(3600);
+const MAX_TIME: Nanos = Nanos::from_secs(3600);
 /// The largest queue in packets.
-const MOST_PACKETS: u32 = 100_000;
+const MAX_PACKETS: u32 = 100_000;
 /// The scenarios that there are here.
 const HERE: &str = "simple-p2p, drop-rate and blackhole";
 
@@ -121,7 +121,7 @@ impl Network {
             delay: arguments.time("delay")?.ok_or(ScenarioError::Missing("delay"))?,
             rate: arguments.rate("bandwidth")?.ok_or(ScenarioError::Missing("bandwidth"))?,
             queue: arguments
-                .number("queue", 1..=MOST_PACKETS, "a number of packets, 1 to 100000")?
+                .number("queue", 1..=MAX_PACKETS, "a number of packets, 1 to 100000")?
                 .ok_or(ScenarioError::Missing("queue"))?,
             to_client: Drops::default(),
             to_server: Drops::default(),

@@ -5,7 +5,7 @@ use super::journal::Arrival;
 /// The largest number of remembered packets; further ones are lost, and counted as lost. A dropped
 /// packet stays here until the next one of its flow leaves, so the number exceeds the queue's
 /// limit.
-const MOST: usize = 1 << 21;
+const MAX_PACKETS: usize = 1 << 21;
 
 /// A packet inside the kernel's queue: what must be known of it when it comes out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub(super) struct Waiting {
 impl Waiting {
     /// Returns the number of the next packet to enter; `None` if too many are remembered.
     pub(super) fn number(&self) -> Option<u32> {
-        (self.len < MOST).then_some(self.next)
+        (self.len < MAX_PACKETS).then_some(self.next)
     }
 
     /// Notes that the packet with the next number enters.

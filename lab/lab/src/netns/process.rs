@@ -23,7 +23,7 @@ use crate::engine::EngineError;
 use crate::traffic::Event;
 
 /// The time that a process may take to end.
-const PATIENCE: Duration = Duration::from_secs(5);
+const END_TIMEOUT: Duration = Duration::from_secs(5);
 /// The number of lines of a process's standard error that are shown.
 const TAIL: usize = 20;
 
@@ -390,7 +390,7 @@ impl Process {
         if matches!(self.kind, Kind::Box | Kind::Polling | Kind::Daemon) {
             self.ask();
         }
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + END_TIMEOUT;
         loop {
             match self.child.try_wait().map_err(EngineError::io(self.name.clone()))? {
                 // A process without a handler for SIGTERM dies of it.
@@ -399,7 +399,7 @@ impl Process {
                 None if Instant::now() > deadline => {
                     return Err(EngineError::Process {
                         process: self.name.clone(),
-                        what: format!("did not end within {PATIENCE:?}"),
+                        what: format!("did not end within {END_TIMEOUT:?}"),
                         stderr: self.tail(),
                     });
                 }

@@ -11,7 +11,7 @@ pub mod store;
 mod tally;
 
 pub use intervals::{Interval, intervals};
-pub use tally::{Histogram, LoopTally, MOST_EVENTS, QueueTally, Tally};
+pub use tally::{Histogram, LoopTally, MAX_EVENTS, QueueTally, Tally};
 
 pub use forebay_records::{Event, HopCounters, Tick, Value};
 

@@ -14,7 +14,7 @@ const BITS: u32 = 8;
 const BINS: u64 = 1 << BITS;
 
 /// The number of decisions and observations that are kept; more are counted.
-pub const MOST_EVENTS: usize = 10_000;
+pub const MAX_EVENTS: usize = 10_000;
 
 /// A histogram of times whose bins are at most 1/256 of their values wide.
 ///

@@ -13,14 +13,14 @@ use super::rules::{Check, MAX_RTT};
 /// The largest number of steps of a path's rate.
 const MAX_STEPS: usize = 10_000;
 /// The size of the largest trace: 15 minutes at 100 Mbit/s with eight bytes per line.
-const LARGEST_TRACE: Bytes = Bytes(64_000_000);
+const MAX_TRACE: Bytes = Bytes(64_000_000);
 /// The largest number of parallel ways of a path.
 const MAX_WAYS: usize = 64;
 
 /// The size of a full frame.
 const FRAME: Bytes = Bytes(1_514);
 /// The largest burst of a policer.
-const LARGEST_BURST: Bytes = Bytes(1_000_000_000);
+const MAX_BURST: Bytes = Bytes(1_000_000_000);
 /// The largest number of full packets in the queue of the way back.
 const MAX_BACK_QUEUE: u64 = 100_000;
 
@@ -190,7 +190,7 @@ pub(super) fn policer(
     let PolicerTable { rate, burst } = table.get_ref();
     above_zero(check, rate.get_ref().0, rate.span(), "path.policer.rate")?;
     let config = PolicerConfig { rate: rate.get_ref().0, burst: burst.get_ref().0 };
-    if !(FRAME..=LARGEST_BURST).contains(&config.burst) {
+    if !(FRAME..=MAX_BURST).contains(&config.burst) {
         let what = "must be 1514 B, a full packet, to 1 GB";
         return Err(check.0.error_at(burst.span(), "path.policer.burst", what));
     }
@@ -284,7 +284,7 @@ fn read_trace<T>(
 ) -> Result<T, ConfigError> {
     let fail = |what: String| check.0.error_at(name.span(), key, what);
     let beside = check.0.file().parent().unwrap_or("".as_ref()).join(name.get_ref());
-    let text = forebay_input::text(&beside, LARGEST_TRACE).map_err(|e| fail(e.to_string()))?;
+    let text = forebay_input::text(&beside, MAX_TRACE).map_err(|e| fail(e.to_string()))?;
     parse(&beside.display().to_string(), &text).map_err(|e| fail(e.to_string()))
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use forebay_config::{ConfigError, Edited, LARGEST, Setting, read_text};
+use forebay_config::{ConfigError, Edited, MAX_FILE, Setting, read_text};
 
 use super::rules::MAX_RUNS;
 use super::{Experiment, parse};
@@ -210,7 +210,7 @@ pub fn load_joined(
     settings: Vec<Setting>,
     axes: Vec<Axis>,
 ) -> Result<Experiment, Vec<ConfigError>> {
-    let text = read_text(path, LARGEST).map_err(|error| vec![error])?;
+    let text = read_text(path, MAX_FILE).map_err(|error| vec![error])?;
     Points::new(path, &text, settings, axes).joined()
 }
 

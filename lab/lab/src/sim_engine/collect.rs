@@ -16,7 +16,7 @@ use super::{INTERVAL, Simulated};
 use crate::analysis::{Course, Spans};
 use crate::engine::Job;
 use crate::results::{
-    Event, HopCounters, MOST_EVENTS, Progress, Request, RoundTrip, Run, SenderState, Tally, Tick,
+    Event, HopCounters, MAX_EVENTS, Progress, Request, RoundTrip, Run, SenderState, Tally, Tick,
 };
 use crate::scenario::{Origin, Records, Traffic, TrafficKind};
 use crate::workload::{self, Arrivals, Requests};
@@ -262,7 +262,7 @@ impl Observer for Collector {
                 tally.rates += 1;
                 return;
             }
-            if self.run.events.len() >= MOST_EVENTS {
+            if self.run.events.len() >= MAX_EVENTS {
                 tally.events_left_out += 1;
                 return;
             }

@@ -5,7 +5,7 @@ use forebay_units::Bytes;
 use serde::{Deserialize, Serialize};
 
 /// The size of the largest file: some hundred thousand points, more than any figure shows.
-const LARGEST: Bytes = Bytes(4_000_000);
+const MAX_FILE: Bytes = Bytes(4_000_000);
 
 /// A distribution of request sizes: points of its cumulative distribution, linear between them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -27,7 +27,7 @@ impl Sizes {
     /// # Errors
     /// If the file cannot be read or is larger than 4 MB, or as [`Sizes::parse`].
     pub fn load(file: &Path) -> Result<Self, ConfigError> {
-        Self::parse(file, &forebay_input::text(file, LARGEST)?)
+        Self::parse(file, &forebay_input::text(file, MAX_FILE)?)
     }
 
     /// Parses `text`: a header `bytes,cdf` and then one point per line, with rising bytes and

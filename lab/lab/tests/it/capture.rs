@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use forebay_lab::engine::{Engine, EngineError, Interrupt, Job};
 use forebay_lab::results::Run;
 use forebay_lab::scenario::{Scenario, parse};
-use forebay_lab::sim_engine::{Capturing, LARGEST, Sim};
+use forebay_lab::sim_engine::{Capturing, MAX_CAPTURE, Sim};
 use forebay_records::packet_log::{Fate, Record};
 use forebay_units::Nanos;
 use pcap_parser::{Block, OptionCode, PcapNGOption, parse_block_le, parse_sectionheaderblock_le};
@@ -142,7 +142,7 @@ fn read(path: &Path) -> Capture {
 fn run(scenario: &Scenario, arm: &str, name: &str) -> (Run, Capture) {
     let dir = Dir::new(name);
     let arm = scenario.arms.iter().find(|a| a.name == arm).unwrap();
-    let engine = Capturing::new(&dir.0, &[], LARGEST);
+    let engine = Capturing::new(&dir.0, &[], MAX_CAPTURE);
     let job = Job { scenario, arm, seed: 3 };
     let run = engine.run(&job, &Interrupt::default(), &mut |_| {}).unwrap();
     assert!(engine.take_cut().is_empty());
@@ -314,7 +314,7 @@ fn a_run_that_ends_early_leaves_no_capture() {
     let scenario = scenario(ALL);
     let job = Job { scenario: &scenario, arm: &scenario.arms[0], seed: 3 };
     let interrupt = Interrupt::default();
-    let engine = Capturing::new(&dir.0, &[], LARGEST);
+    let engine = Capturing::new(&dir.0, &[], MAX_CAPTURE);
     let mut files = 0;
     let result = engine.run(&job, &interrupt, &mut |progress| {
         if progress.elapsed > Nanos::from_secs(1) {
@@ -332,7 +332,7 @@ fn a_capture_that_cannot_be_written_fails_the_run() {
     std::fs::write(&dir.0, "").unwrap();
     let scenario = scenario(ALL);
     let job = Job { scenario: &scenario, arm: &scenario.arms[0], seed: 3 };
-    let engine = Capturing::new(&dir.0, &[], LARGEST);
+    let engine = Capturing::new(&dir.0, &[], MAX_CAPTURE);
     let error = engine.run(&job, &Interrupt::default(), &mut |_| {}).unwrap_err().to_string();
     std::fs::remove_file(&dir.0).unwrap();
     assert!(error.starts_with("cannot write the capture "), "{error}");

@@ -13,9 +13,9 @@ use super::trace::TraceError;
 /// The time for which a line's delay holds.
 const INTERVAL: Nanos = Nanos::from_millis(10);
 /// The largest number of lines: one million are almost three hours.
-const MOST: usize = 1_000_000;
+const MAX_LINES: usize = 1_000_000;
 /// The largest delay, half of the longest round trip that scenarios allow.
-const LARGEST: Nanos = Nanos::from_secs(1);
+const MAX_DELAY: Nanos = Nanos::from_secs(1);
 
 /// One-way delays over time, repeated forever. Copies share their memory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,7 +35,8 @@ impl TryFrom<Vec<u64>> for DelayTrace {
     type Error = &'static str;
 
     fn try_from(delays: Vec<u64>) -> Result<Self, Self::Error> {
-        if delays.is_empty() || delays.len() > MOST || delays.iter().any(|d| *d > LARGEST.0) {
+        if delays.is_empty() || delays.len() > MAX_LINES || delays.iter().any(|d| *d > MAX_DELAY.0)
+        {
             return Err("a trace of delays must have 1 to 1000000 values of at most a second");
         }
         Ok(Self { delays: delays.into() })
@@ -59,7 +60,7 @@ impl DelayTrace {
                 let text = text.chars().take(40).collect();
                 return Err(TraceError::Delay { file: file(), line, text });
             };
-            if delays.len() == MOST {
+            if delays.len() == MAX_LINES {
                 return Err(TraceError::TooManyDelays { file: file(), line });
             }
             delays.push(delay.0);
@@ -87,14 +88,14 @@ impl DelayTrace {
     }
 }
 
-/// Reads a number of milliseconds, which may have decimals, of at most [`LARGEST`].
+/// Reads a number of milliseconds, which may have decimals, of at most [`MAX_DELAY`].
 fn milliseconds(text: &str) -> Option<Nanos> {
     if !text.bytes().all(|b| b.is_ascii_digit() || b == b'.') {
         return None;
     }
     let ms: f64 = text.parse().ok()?;
     let nanos = (ms * 1e6).round();
-    (nanos <= LARGEST.0 as f64).then_some(Nanos(nanos as u64))
+    (nanos <= MAX_DELAY.0 as f64).then_some(Nanos(nanos as u64))
 }
 
 #[cfg(test)]
@@ -125,7 +126,7 @@ mod tests {
             assert!(error.starts_with(says), "{error}");
         }
         assert!(parse("1000\n0\n").is_ok());
-        let long = "1\n".repeat(MOST + 1);
+        let long = "1\n".repeat(MAX_LINES + 1);
         assert!(parse(&long).unwrap_err().starts_with("leo.delay:1000001:"));
         assert!(DelayTrace::try_from(Vec::new()).is_err());
     }

@@ -8,7 +8,7 @@ use crate::network::SetupError;
 use crate::random::Random;
 
 /// The longest delay that is accepted, longer than that of any real path.
-const LONGEST: Nanos = Nanos::from_secs(100);
+const MAX_DELAY: Nanos = Nanos::from_secs(100);
 
 /// The packet loss of a wire, after the queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -59,7 +59,7 @@ pub struct PropagationConfig {
 impl PropagationConfig {
     fn check(&self) -> Result<(), SetupError> {
         let refuse = |what, must| Err(SetupError::Range { what, must });
-        if self.delay.max(self.jitter.up_to) > LONGEST {
+        if self.delay.max(self.jitter.up_to) > MAX_DELAY {
             return refuse("a link's delay and its jitter", "at most 100 s each");
         }
         let some = |p: f64| p > 0.0 && p <= 1.0;
@@ -104,7 +104,7 @@ impl Propagation {
 
     /// Sets the delay of packets from now on. Without `reorders` none overtakes an earlier packet.
     pub fn set_delay(&mut self, delay: Nanos) {
-        self.config.delay = delay.min(LONGEST);
+        self.config.delay = delay.min(MAX_DELAY);
     }
 
     /// Returns the shortest time that a packet sent at `time` takes.

@@ -15,7 +15,7 @@ pub(super) const OPPORTUNITY: u64 = 1504;
 /// The difference in length of the Ethernet header and a TUN device's header.
 const FRAME_EXTRA: u64 = 14 - 4;
 /// The largest number of lines: 16 million opportunities are half an hour at 100 Mbit/s.
-const MOST: usize = 1 << 24;
+const MAX_LINES: usize = 1 << 24;
 const MILLI: u64 = 1_000_000;
 
 /// The reason why a file is not a valid trace.
@@ -50,7 +50,9 @@ pub enum TraceError {
         file: String,
     },
     /// The trace has too many lines.
-    #[error("{file}:{line}: a trace has at most {MOST} lines: shorten it, since a trace repeats")]
+    #[error(
+        "{file}:{line}: a trace has at most {MAX_LINES} lines: shorten it, since a trace repeats"
+    )]
     TooLong {
         /// The name of the file.
         file: String,
@@ -130,7 +132,7 @@ impl Trace {
             if stamps.last().is_some_and(|last| *last > time) {
                 return Err(TraceError::Order { file: file(), line, time });
             }
-            if stamps.len() == MOST {
+            if stamps.len() == MAX_LINES {
                 return Err(TraceError::TooLong { file: file(), line });
             }
             stamps.push(time);

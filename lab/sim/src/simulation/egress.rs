@@ -8,7 +8,7 @@ use crate::tcp::{Endpoint, Segment};
 use forebay_units::Rate;
 
 /// An upper bound of the segments of a super-packet of 64 KiB.
-const LARGEST: u64 = 48;
+const MAX_SEGMENTS: u64 = 48;
 
 impl<O: Observer> Simulation<O> {
     /// Adds the egress of a machine before the first link of a route, see [`EgressSetup`].
@@ -28,7 +28,7 @@ impl<O: Observer> Simulation<O> {
         if self.egresses.iter().any(|other| other.setup.link == setup.link) {
             return refuse("a link's machine", "the only one of the link");
         }
-        if self.links[setup.link.index()].room() < LARGEST {
+        if self.links[setup.link.index()].room() < MAX_SEGMENTS {
             return refuse("the queue of a machine's link", "at least 48 full packets long");
         }
         let Ok(egress) = Egress::new(setup, self.hosts.len() as u32) else {

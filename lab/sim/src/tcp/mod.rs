@@ -39,7 +39,7 @@ const TICK: u64 = 1_000_000;
 /// The window scale of the largest buffer.
 pub(crate) const WINDOW_SCALE: u8 = 10;
 /// The largest receive buffer in bytes, that of the laboratory's hosts (`tcp_rmem`).
-const LARGEST_BUFFER: u64 = 32 << 20;
+const MAX_BUFFER: u64 = 32 << 20;
 
 /// One end of a connection.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ impl Endpoint {
     /// Creates an end of an established connection whose handshake took `rtt`.
     pub(crate) fn new(now: Nanos, stack: Stack, rtt: Option<Nanos>, random: u64) -> Self {
         let sender = Sender::new(now, stack, rtt, random);
-        Self { receiver: Receiver::new(now, LARGEST_BUFFER, sender.ecn()), sender }
+        Self { receiver: Receiver::new(now, MAX_BUFFER, sender.ecn()), sender }
     }
 
     /// Adds `bytes` that the application has to send.

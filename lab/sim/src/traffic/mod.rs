@@ -15,7 +15,7 @@ use crate::pattern::Pattern;
 use crate::tcp::Congestion;
 
 /// The largest number of TCP connections or UDP flows of one traffic.
-const MOST_FLOWS: u32 = 1 << 20;
+const MAX_FLOWS: u32 = 1 << 20;
 
 /// A request of a schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -152,7 +152,7 @@ impl Traffic {
             | TrafficKind::UdpPrague { flows }
             | TrafficKind::UdpLoops { flows } => *flows,
         };
-        if !(1..=MOST_FLOWS).contains(&flows) {
+        if !(1..=MAX_FLOWS).contains(&flows) {
             let what = "a traffic's number of flows or connections";
             return Err(SetupError::Range { what, must: "1 to 1048576" });
         }

@@ -24,9 +24,9 @@ use crate::prague::{Acked, LEAST_SEGMENTS, Path, Prague, REFERENCE_RTT, burst, p
 /// trip until one is measured.
 const INITIAL: f64 = 10.0;
 /// The largest window in datagrams, several times the bandwidth-delay product of any path.
-const LARGEST: f64 = 10_000.0;
+const MAX_WINDOW: f64 = 10_000.0;
 /// The time without reports after which a sender restarts.
-const SILENCE: Nanos = Nanos::from_secs(1);
+const REPORT_TIMEOUT: Nanos = Nanos::from_secs(1);
 /// The number of datagrams per report (RFC 9000 section 13.2.2).
 const REPORT_EVERY: u64 = 2;
 /// The longest delay of a report (RFC 9000 section 18.2).
@@ -263,7 +263,7 @@ impl Sender {
     /// Grows the window by `newly` datagrams that arrived without a mark.
     fn grow(&mut self, path: &Path, newly: u64) {
         // At most as many as the largest window.
-        let mut newly = newly.min(LARGEST as u64) as u32;
+        let mut newly = newly.min(MAX_WINDOW as u64) as u32;
         if self.slow_start() {
             let before = self.prague.window();
             let window = (before + f64::from(newly)).min(self.threshold);
@@ -271,7 +271,7 @@ impl Sender {
             newly -= (window - before) as u32;
         }
         self.prague.grow(path, newly);
-        self.prague.set_window(self.prague.window().min(LARGEST));
+        self.prague.set_window(self.prague.window().min(MAX_WINDOW));
     }
 
     /// Counts datagrams as lost that have been missing for a quarter of a round trip.
@@ -302,12 +302,12 @@ impl Sender {
         let lost =
             self.missing_since.map_or(Nanos::MAX, |t| t.saturating_add(Nanos(self.rtt() / 4)));
         let paced = if self.has_room() { self.next_burst } else { Nanos::MAX };
-        paced.min(lost).min(self.last_heard.saturating_add(SILENCE))
+        paced.min(lost).min(self.last_heard.saturating_add(REPORT_TIMEOUT))
     }
 
     /// Handles the passing of time: a silence and late datagrams.
     pub fn on_time(&mut self, now: Nanos) {
-        if now.saturating_sub(self.last_heard) >= SILENCE {
+        if now.saturating_sub(self.last_heard) >= REPORT_TIMEOUT {
             // All datagrams in flight count as lost, and the window is reduced for them here.
             self.lost = self.next.saturating_sub(self.last.received);
             self.lost_before = self.next;

@@ -18,7 +18,7 @@ use crate::probe::sockets::Sample;
 /// Connections that are under way at the same time: fewer than fit the queue of a listener.
 const UNDER_WAY: usize = 512;
 /// The time in which one connection at least must be opened; it is enough for three lost SYNs.
-const PATIENCE: Duration = Duration::from_secs(10);
+const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often the step is looked at while nothing happens.
 const TICK: Duration = Duration::from_millis(20);
 /// Writes between two looks at new events.
@@ -100,7 +100,7 @@ impl<'a> Sender<'a> {
                 sender.shared.connected.fetch_add(1, Ordering::Relaxed);
                 progress = Instant::now();
             }
-            if progress.elapsed() > PATIENCE {
+            if progress.elapsed() > OPEN_TIMEOUT {
                 return Err(io::Error::new(
                     io::ErrorKind::TimedOut,
                     format!("no connection was opened for 10 s, after {open}"),

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use forebay_plan::topology::LinkId;
 use serde_json::Value;
 
-use super::{PATIENCE, SETTLE, Stage};
+use super::{SETTLE, SETTLE_TIMEOUT, Stage};
 use crate::ingress::{self, client_name};
 use crate::meter::Rates;
 use crate::queues::{self, Queue};
@@ -153,7 +153,7 @@ impl Stage<'_> {
         let begin = Instant::now();
         built.switch(blueprint, &lost.router, false)?;
         let (mut igp, mut gone) = (None, None);
-        while gone.is_none() && begin.elapsed() < PATIENCE {
+        while gone.is_none() && begin.elapsed() < SETTLE_TIMEOUT {
             let reached = users.iter().map(|entry| self.reaches(entry, lost.end));
             if igp.is_none() && !reached.collect::<Result<Vec<_>, _>>()?.contains(&true) {
                 igp = Some(begin.elapsed());
@@ -163,13 +163,13 @@ impl Stage<'_> {
             }
             self.processes.borrow_mut().wait(POLL)?;
         }
-        let (igp, gone) = (igp.or(gone).unwrap_or(PATIENCE), gone.unwrap_or(PATIENCE));
+        let (igp, gone) = (igp.or(gone).unwrap_or(SETTLE_TIMEOUT), gone.unwrap_or(SETTLE_TIMEOUT));
         let after = gone.saturating_sub(igp).as_secs_f64();
         self.time(&format!("{} is lost, and the IGP has seen it", lost.router), igp);
         self.time("its paths are withdrawn", gone);
         self.check(
             what,
-            !users.is_empty() && gone < PATIENCE && after <= WITHDRAWN,
+            !users.is_empty() && gone < SETTLE_TIMEOUT && after <= WITHDRAWN,
             format!("{}: IGP {:.2} s, paths {after:.2} s later", lost.router, igp.as_secs_f64()),
         );
         self.pause(SETTLE)?;
@@ -202,8 +202,8 @@ impl Stage<'_> {
         self.event(&format!("the client at {entry} is killed"));
         let begin = Instant::now();
         self.processes.borrow_mut().kill(&client_name(&entry))?;
-        let mut gone = PATIENCE;
-        while begin.elapsed() < PATIENCE {
+        let mut gone = SETTLE_TIMEOUT;
+        while begin.elapsed() < SETTLE_TIMEOUT {
             if ingress::steered(self.reader.built, &entry)?.is_empty() {
                 gone = begin.elapsed();
                 break;
@@ -231,8 +231,8 @@ impl Stage<'_> {
         if !self.can_steer {
             return Ok(());
         }
-        let mut gone = PATIENCE;
-        while killed.elapsed() < PATIENCE {
+        let mut gone = SETTLE_TIMEOUT;
+        while killed.elapsed() < SETTLE_TIMEOUT {
             if self.steering()?.is_empty() {
                 gone = killed.elapsed();
                 break;

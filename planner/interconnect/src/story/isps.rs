@@ -7,9 +7,10 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use super::rounds::{MOST_ROUNDS, WINDOW};
+use super::rounds::{MAX_ROUNDS, WINDOW};
 use super::{
-    GAIN, MOST_SECONDS, Options, PATIENCE, SETTLE, Stage, World, difference, in_words, load, unread,
+    GAIN, MAX_SECONDS, Options, SETTLE, SETTLE_TIMEOUT, Stage, World, difference, in_words, load,
+    unread,
 };
 use crate::blueprint::{Blueprint, Reflector};
 use crate::build::Built;
@@ -31,7 +32,7 @@ const LOOK: Duration = Duration::from_millis(400);
 /// The ISP that learns its prefixes by BMP, by its place in [`TWO`].
 const LEARNS: usize = 1;
 /// The longest time without a message by BMP, above that between two statistics.
-const SILENCE: Duration = STATISTICS.saturating_add(Duration::from_secs(5));
+const BMP_TIMEOUT: Duration = STATISTICS.saturating_add(Duration::from_secs(5));
 /// The time that learned routes stay after their session was cut.
 const BMP_HOLD: Duration = Duration::from_secs(5);
 /// A provider with the entry that it cannot use, at the ISP that learns.
@@ -105,8 +106,8 @@ pub fn tell_of_two(
     world.tell(options)?;
     let seconds = begin.elapsed().as_secs_f64();
     let (most, what) = match options.faults {
-        false => (MOST_SECONDS[0], "it takes less than two minutes"),
-        true => (MOST_SECONDS[1], "it takes less than three minutes, with faults"),
+        false => (MAX_SECONDS[0], "it takes less than two minutes"),
+        true => (MAX_SECONDS[1], "it takes less than three minutes, with faults"),
     };
     world.check(what, seconds < most, format!("{seconds:.0} s"));
     let records = world.stages.into_iter().map(|stage| stage.record);
@@ -226,7 +227,7 @@ impl TwoIsps<'_> {
         at: usize,
         wanted: &Tables,
     ) -> Result<Option<Duration>, EngineError> {
-        self.wait_for(PATIENCE, |isps| {
+        self.wait_for(SETTLE_TIMEOUT, |isps| {
             let (tables, same) = isps.stages[at].read_tables()?;
             Ok(same && tables == *wanted)
         })
@@ -248,7 +249,7 @@ impl TwoIsps<'_> {
 
     /// Measures and requests rounds of both services until nothing changes.
     fn plan_until_rest(&mut self) -> Result<(), EngineError> {
-        for number in 1..=MOST_ROUNDS {
+        for number in 1..=MAX_ROUNDS {
             let first = self.readings()?;
             self.pause(WINDOW)?;
             for (stage, first) in self.stages.iter_mut().zip(&first) {
@@ -288,7 +289,7 @@ impl TwoIsps<'_> {
             }
             self.pause(SETTLE)?;
         }
-        self.check("both loops come to rest", false, format!("not in {MOST_ROUNDS} rounds"));
+        self.check("both loops come to rest", false, format!("not in {MAX_ROUNDS} rounds"));
         Ok(())
     }
 
@@ -311,7 +312,7 @@ impl TwoIsps<'_> {
     fn start_services(&mut self) -> Result<(), EngineError> {
         for (at, stage) in self.stages.iter_mut().enumerate() {
             if at == LEARNS {
-                stage.service.learns = Some(Learns { silence: SILENCE, hold: BMP_HOLD });
+                stage.service.learns = Some(Learns { silence: BMP_TIMEOUT, hold: BMP_HOLD });
                 let Reflector { router, theirs, theirs_v6, .. } = &self.reflector;
                 let hops = format!("address,router\n{theirs},{router}\n{theirs_v6},{router}\n");
                 put(&stage.files.next_hops(), &hops)?;
@@ -328,7 +329,7 @@ impl TwoIsps<'_> {
     /// Requests a round of an ISP's service, again and again until there is one.
     fn round(&mut self, at: usize) -> Result<Round, EngineError> {
         let mut last = Round::default();
-        self.wait_for(PATIENCE, |isps| {
+        self.wait_for(SETTLE_TIMEOUT, |isps| {
             last = match isps.stages[at].next_round() {
                 Ok(round) => round,
                 Err(e) => Round { error: Some(e.to_string()), ..Round::default() },

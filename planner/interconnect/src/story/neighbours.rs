@@ -12,7 +12,7 @@ use crate::tables::{self, Seen, Table};
 use forebay_lab::engine::EngineError;
 
 /// More changes in a row than the service allows.
-const MOST_CHANGES: usize = 8;
+const MAX_CHANGES: usize = 8;
 /// The rate that counts as no traffic, in Mbit/s: a dozen packets in two seconds.
 const NOTHING: f64 = 0.1;
 /// The routes that a provider can read.
@@ -129,7 +129,7 @@ impl Stage<'_> {
         let mut taken = 0;
         let last = loop {
             let status = self.ask_as(&bad, "PUT", "/v1/program", &programs[taken % 2])?.status;
-            if status != 200 || taken == MOST_CHANGES {
+            if status != 200 || taken == MAX_CHANGES {
                 break status;
             }
             taken += 1;

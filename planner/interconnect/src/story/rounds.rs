@@ -8,7 +8,7 @@ use forebay_plan::estimate;
 use forebay_plan::hints::{self, Hints, State};
 use serde_json::Value;
 
-use super::{PATIENCE, SETTLE, Stage, difference};
+use super::{SETTLE, SETTLE_TIMEOUT, Stage, difference};
 use crate::files::put;
 use crate::meter::{Rates, Reading};
 use crate::record::Round;
@@ -20,7 +20,7 @@ use forebay_lab::netns::process::Kind;
 /// The time over which demands are measured for a round.
 pub(super) const WINDOW: Duration = Duration::from_secs(3);
 /// The most rounds until nothing changes.
-pub(super) const MOST_ROUNDS: usize = 8;
+pub(super) const MAX_ROUNDS: usize = 8;
 /// The path of the operator's state.
 const STATE: &str = "/operator/state";
 
@@ -69,7 +69,7 @@ impl Stage<'_> {
 
     /// Measures and requests rounds until nothing changes.
     pub(super) fn plan_until_rest(&mut self) -> Result<(), EngineError> {
-        for number in 1..=MOST_ROUNDS {
+        for number in 1..=MAX_ROUNDS {
             self.measure_demands()?;
             let round = match number {
                 1 => self.first_round(OnDeath::Keep)?,
@@ -92,7 +92,7 @@ impl Stage<'_> {
             self.settled()?;
             self.pause(SETTLE)?;
         }
-        self.check("the loop comes to rest", false, format!("not in {MOST_ROUNDS} rounds"));
+        self.check("the loop comes to rest", false, format!("not in {MAX_ROUNDS} rounds"));
         Ok(())
     }
 
@@ -166,10 +166,11 @@ impl Stage<'_> {
     /// Waits until this many routes are announced or begun. It checks more often than a route takes
     /// to announce.
     pub(super) fn wait_for_routes(&mut self, count: usize) -> Result<(), EngineError> {
-        let end = std::time::Instant::now() + PATIENCE;
+        let end = std::time::Instant::now() + SETTLE_TIMEOUT;
         while self.journal()?.len() < count {
             if std::time::Instant::now() > end {
-                let message = format!("waited {} s for announcements, in vain", PATIENCE.as_secs());
+                let message =
+                    format!("waited {} s for announcements, in vain", SETTLE_TIMEOUT.as_secs());
                 return Err(EngineError::Unfit(message));
             }
             self.processes.borrow_mut().wait(Duration::from_millis(2))?;

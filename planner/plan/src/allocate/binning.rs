@@ -32,7 +32,7 @@ impl Binning {
     /// # Errors
     /// If the flows' floors cannot all be met, or the solver fails.
     pub fn shares(&self, problem: &Problem) -> Result<Vec<f64>, SolveError> {
-        let steps = self.bounds.steps.clamp(1, Wba::MOST_STEPS);
+        let steps = self.bounds.steps.clamp(1, Wba::MAX_STEPS);
         let first = self.bounds.first_bound(problem);
         let bins = problem.flows.iter().map(|flow| {
             let mut low = 0.0;

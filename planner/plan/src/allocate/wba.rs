@@ -36,7 +36,7 @@ impl Default for Wba {
 impl Wba {
     /// The most steps. With a factor of 1.2 the first bound is then a hundred thousandth of the
     /// last.
-    pub const MOST_STEPS: u32 = 64;
+    pub const MAX_STEPS: u32 = 64;
 
     /// Returns `u`: the first bound for a flow of weight 1, in units.
     ///
@@ -44,7 +44,7 @@ impl Wba {
     /// the same fraction of every demand.
     pub fn first_bound(&self, problem: &Problem) -> f64 {
         let most = problem.flows.iter().map(|f| f.demand / f.weight).fold(0.0, f64::max);
-        most * self.factor.powi(-(self.steps.clamp(1, Self::MOST_STEPS) as i32))
+        most * self.factor.powi(-(self.steps.clamp(1, Self::MAX_STEPS) as i32))
     }
 
     /// Returns a rate for each choice, in units.
@@ -56,7 +56,7 @@ impl Wba {
         problem: &Problem,
         packing: &mut Packing<'_>,
     ) -> Result<Vec<f64>, SolveError> {
-        let steps = self.steps.clamp(1, Self::MOST_STEPS);
+        let steps = self.steps.clamp(1, Self::MAX_STEPS);
         let first = self.first_bound(problem);
         let floor = |at: usize| problem.flows[at].floor.min(problem.flows[at].demand);
         let mut rates: Vec<f64> = (0..problem.flows.len()).map(floor).collect();

@@ -9,8 +9,8 @@ use forebay_units::Rate;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::input::{MOST_RATE, json_message};
-use crate::topology::{LinkId, MOST_EDGES, RouterId, Topology};
+use crate::input::{MAX_RATE, json_message};
+use crate::topology::{LinkId, MAX_EDGES, RouterId, Topology};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -29,7 +29,7 @@ struct Line<'a> {
 ///
 /// # Errors
 /// If the text is not such a file, names a link that does not exist, or has more than
-/// [`MOST_EDGES`] entries.
+/// [`MAX_EDGES`] entries.
 pub fn carried_json(
     file: &Path,
     text: &str,
@@ -46,8 +46,8 @@ pub fn carried_json(
         error(first + e.line().saturating_sub(1), json_message(e))
     };
     let parsed: Vec<&RawValue> = serde_json::from_str(text).map_err(|e| unread(1, &e))?;
-    if parsed.len() > MOST_EDGES {
-        return Err(error(1, format!("has more than {MOST_EDGES} links")));
+    if parsed.len() > MAX_EDGES {
+        return Err(error(1, format!("has more than {MAX_EDGES} links")));
     }
     let routers = topology.by_name();
     let links: BTreeMap<(RouterId, RouterId), LinkId> =
@@ -82,13 +82,13 @@ pub fn carried_json(
     Ok(carried)
 }
 
-/// A rate below [`MOST_RATE`].
+/// A rate below [`MAX_RATE`].
 fn rate(json: &str) -> Option<Rate> {
     let bps = match serde_json::from_str::<String>(json) {
         Ok(text) => text.parse::<RateValue>().ok()?.0.as_bps() as f64,
         Err(_) => serde_json::from_str::<f64>(json).ok()?,
     };
-    (0.0..=MOST_RATE).contains(&bps).then(|| Rate::from_bps_f64(bps.round()))
+    (0.0..=MAX_RATE).contains(&bps).then(|| Rate::from_bps_f64(bps.round()))
 }
 
 /// Formats the known loads of links as [`carried_json`] reads them.

@@ -24,13 +24,13 @@ use crate::network::Provider;
 use crate::topology::{RouterId, Topology};
 
 /// The most observation domains of all exporters.
-pub const MOST_DOMAINS: usize = 4096;
+pub const MAX_DOMAINS: usize = 4096;
 /// The most observation domains of one exporter.
-pub const MOST_DOMAINS_OF_ONE: usize = 64;
+pub const MAX_DOMAINS_OF_ONE: usize = 64;
 /// The version of sFlow v5, in four octets.
 const SFLOW: [u8; 4] = [0, 0, 0, 5];
 /// The most unknown interfaces, and the most unknown senders, that are counted separately.
-const MOST_NAMED: usize = 256;
+const MAX_NAMED: usize = 256;
 
 /// The resolution of the sums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -445,8 +445,8 @@ impl Collector {
     }
 
     fn has_room(&self, exporter: u32) -> bool {
-        self.domains.len() < MOST_DOMAINS
-            && self.domains.range(own(exporter)).count() < MOST_DOMAINS_OF_ONE
+        self.domains.len() < MAX_DOMAINS
+            && self.domains.range(own(exporter)).count() < MAX_DOMAINS_OF_ONE
     }
 
     /// Returns the sampling factor of a flow and the start time of its exporter, as far as they are
@@ -561,7 +561,7 @@ pub(crate) fn rate(window: Window) -> impl Fn(f64) -> f64 {
 
 /// Counts under a name, as long as the number of names is limited.
 fn named<K: Ord>(names: &mut BTreeMap<K, Counted>, name: K, octets: f64) {
-    if names.len() >= MOST_NAMED && !names.contains_key(&name) {
+    if names.len() >= MAX_NAMED && !names.contains_key(&name) {
         return;
     }
     let counted = names.entry(name).or_default();

@@ -11,15 +11,15 @@ use crate::flows::message::{Header, Version, u16_at};
 use crate::flows::record::Fields;
 
 /// The most templates of a domain, options templates included.
-pub const MOST_TEMPLATES: usize = 256;
+pub const MAX_TEMPLATES: usize = 256;
 /// The most fields of a template.
-pub const MOST_FIELDS: usize = 256;
+pub const MAX_FIELDS: usize = 256;
 /// The most sets of a domain that wait for their templates.
-pub const MOST_WAITING: usize = 64;
+pub const MAX_WAITING: usize = 64;
 /// The most octets of waiting sets.
-pub const MOST_WAITING_OCTETS: usize = 65_536;
+pub const MAX_WAITING_OCTETS: usize = 65_536;
 /// The most records of a set, at the smallest size that alignment to four octets allows.
-const MOST_RECORDS: usize = 16_384;
+const MAX_RECORDS: usize = 16_384;
 /// The length of a field that says its own length in each record (RFC 7011, section 7).
 const VARIABLE: u16 = 65_535;
 /// The bit of a field's number that an enterprise number follows (RFC 7011, section 3.2).
@@ -123,7 +123,7 @@ impl Decoder {
     /// Keeps a set until its template comes, and returns whether there is room for it.
     pub fn wait(&mut self, header: Header, number: u16, set: &[u8]) -> bool {
         let octets = self.waiting_octets + set.len();
-        if self.waiting.len() == MOST_WAITING || octets > MOST_WAITING_OCTETS {
+        if self.waiting.len() == MAX_WAITING || octets > MAX_WAITING_OCTETS {
             return false;
         }
         self.waiting_octets = octets;
@@ -173,7 +173,7 @@ impl Decoder {
 
     fn keep(&mut self, number: u16, mut template: Template) {
         template.used = self.sets;
-        if self.templates.len() >= MOST_TEMPLATES && !self.templates.contains_key(&number) {
+        if self.templates.len() >= MAX_TEMPLATES && !self.templates.contains_key(&number) {
             let oldest = self.templates.iter().min_by_key(|(_, t)| t.used).map(|(n, _)| *n);
             oldest.and_then(|oldest| self.templates.remove(&oldest));
         }
@@ -197,7 +197,7 @@ impl Decoder {
         let mut reader = Reader { octets: body };
         // Padding is shorter than any record of the template (RFC 7011, section 3.3.1).
         while reader.octets.len() >= template.least {
-            if records.len() == MOST_RECORDS {
+            if records.len() == MAX_RECORDS {
                 unread = Some("they are more than 16384");
                 break;
             }
@@ -293,7 +293,7 @@ fn read_template(
     if number < 256 {
         return Err("the number of a template is below 256");
     }
-    if all > MOST_FIELDS {
+    if all > MAX_FIELDS {
         return Err("a template has more than 256 fields");
     }
     let mut fields = Vec::new();

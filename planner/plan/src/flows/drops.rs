@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use crate::flows::sflow::{Sample, Source};
 
 /// The most sources of one sub-agent: a chassis with this many interfaces.
-pub const MOST_SOURCES: usize = 4096;
+pub const MAX_SOURCES: usize = 4096;
 /// The increase above which the source has restarted.
-const LARGEST_INCREASE: u32 = 1 << 24;
+const MAX_INCREASE: u32 = 1 << 24;
 /// The distance up to which a lower number is a late sample; beyond it, the source has restarted.
 const LATEST: i32 = 4096;
 
@@ -29,7 +29,7 @@ impl Drops {
     pub(crate) fn sample(&mut self, sample: &Sample) -> u64 {
         self.came += 1;
         let now = (sample.sequence, sample.drops);
-        let room = self.sources.len() < MOST_SOURCES;
+        let room = self.sources.len() < MAX_SOURCES;
         let Some(last) = self.sources.get_mut(&sample.source) else {
             if room {
                 self.sources.insert(sample.source, now);
@@ -42,7 +42,7 @@ impl Drops {
         }
         let increase = now.1.wrapping_sub(last.1);
         *last = now;
-        if ahead < 0 || increase > LARGEST_INCREASE {
+        if ahead < 0 || increase > MAX_INCREASE {
             return 0;
         }
         self.dropped += u64::from(increase);
@@ -85,12 +85,12 @@ mod tests {
     #[test]
     fn sources_are_apart_and_bounded() {
         let mut drops = Drops::default();
-        for index in 0..MOST_SOURCES as u32 + 1 {
+        for index in 0..MAX_SOURCES as u32 + 1 {
             drops.sample(&sample(index, 1, 100));
         }
-        assert_eq!(drops.sources.len(), MOST_SOURCES);
+        assert_eq!(drops.sources.len(), MAX_SOURCES);
         assert_eq!(drops.sample(&sample(3, 2, 101)), 1);
-        assert_eq!(drops.sample(&sample(MOST_SOURCES as u32, 2, 300)), 0, "it is not known");
-        assert_eq!(drops.share(), 1.0 / (MOST_SOURCES as f64 + 4.0));
+        assert_eq!(drops.sample(&sample(MAX_SOURCES as u32, 2, 300)), 0, "it is not known");
+        assert_eq!(drops.share(), 1.0 / (MAX_SOURCES as f64 + 4.0));
     }
 }

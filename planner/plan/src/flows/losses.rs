@@ -4,7 +4,7 @@ use crate::flows::message::{Header, Version};
 
 /// The gap above which the exporter has restarted: in messages of NetFlow v9 and sFlow, and in
 /// records of IPFIX and NetFlow v5.
-const LARGEST_GAP: [i64; 2] = [1 << 14, 1 << 18];
+const MAX_GAP: [i64; 2] = [1 << 14, 1 << 18];
 /// The distance up to which a lower number is a late message; beyond it, the exporter has
 /// restarted.
 const LATEST: [i64; 2] = [64, 4096];
@@ -35,7 +35,7 @@ impl Losses {
         self.came += u64::from(units);
         if let Some(expected) = self.next {
             let ahead = i64::from(header.sequence.wrapping_sub(expected) as i32);
-            if (1..=LARGEST_GAP[protocol]).contains(&ahead) {
+            if (1..=MAX_GAP[protocol]).contains(&ahead) {
                 self.lost += ahead as u64;
             } else if (-LATEST[protocol]..0).contains(&ahead) {
                 // The message was counted as lost when a later one came.

@@ -11,7 +11,7 @@ use std::ops::Range;
 const NETFLOW5_HEADER: usize = 24;
 const NETFLOW5_RECORD: usize = 48;
 /// The length of the longest datagram.
-const LONGEST: usize = 65_535;
+const MAX_DATAGRAM: usize = 65_535;
 
 /// The protocol of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -186,7 +186,7 @@ pub fn is_known(datagram: &[u8]) -> bool {
 /// that fit.
 pub fn next(file: &[u8], from: usize) -> usize {
     let is_start = |at: &usize| {
-        let octets = &file[*at..file.len().min(*at + LONGEST)];
+        let octets = &file[*at..file.len().min(*at + MAX_DATAGRAM)];
         if !matches!(octets, [0, 5 | 9 | 10, ..]) {
             return false;
         }

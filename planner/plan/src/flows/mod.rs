@@ -11,14 +11,14 @@
 //!
 //! | what | bound | beyond it |
 //! |---|---|---|
-//! | exporters, their interfaces | [`MOST_EXPORTERS`](crate::input::MOST_EXPORTERS), [`MOST_INTERFACES`](crate::input::MOST_INTERFACES) | the file is refused |
-//! | observation domains | [`collector::MOST_DOMAINS`] in all, [`collector::MOST_DOMAINS_OF_ONE`] of an exporter | messages of others are left out and counted |
-//! | templates of a domain | [`decoder::MOST_TEMPLATES`], [`decoder::MOST_FIELDS`] fields each | the one that was used least lately goes; the template is refused |
-//! | sets that wait for their template | [`decoder::MOST_WAITING`] of a domain, and [`decoder::MOST_WAITING_OCTETS`] | left out and counted |
-//! | a message that another collector relays | [`relayed::LARGEST_MESSAGE`] | it is left out and told, and in a file the rest too |
-//! | samplers of a domain | [`sampling::MOST_SAMPLERS`] | not kept |
-//! | sources of sFlow samples of a domain | [`drops::MOST_SOURCES`] | their dropped samples are not counted |
-//! | sums | [`tally::MOST_CELLS`] over all bins | left out and counted |
+//! | exporters, their interfaces | [`MAX_EXPORTERS`](crate::input::MAX_EXPORTERS), [`MAX_INTERFACES`](crate::input::MAX_INTERFACES) | the file is refused |
+//! | observation domains | [`collector::MAX_DOMAINS`] in all, [`collector::MAX_DOMAINS_OF_ONE`] of an exporter | messages of others are left out and counted |
+//! | templates of a domain | [`decoder::MAX_TEMPLATES`], [`decoder::MAX_FIELDS`] fields each | the one that was used least lately goes; the template is refused |
+//! | sets that wait for their template | [`decoder::MAX_WAITING`] of a domain, and [`decoder::MAX_WAITING_OCTETS`] | left out and counted |
+//! | a message that another collector relays | [`relayed::MAX_MESSAGE`] | it is left out and told, and in a file the rest too |
+//! | samplers of a domain | [`sampling::MAX_SAMPLERS`] | not kept |
+//! | sources of sFlow samples of a domain | [`drops::MAX_SOURCES`] | their dropped samples are not counted |
+//! | sums | [`tally::MAX_CELLS`] over all bins | left out and counted |
 
 //!
 //! What makes exporters, templates and records the same:

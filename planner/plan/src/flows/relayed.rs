@@ -18,7 +18,7 @@ pub use protobuf::Malformed;
 use protobuf::{Field, fields_of};
 
 /// The largest message in octets. A datagram, the most that akvorado relays, is smaller.
-pub const LARGEST_MESSAGE: usize = 1 << 17;
+pub const MAX_MESSAGE: usize = 1 << 17;
 /// What goflow2 puts behind each message by default: a line break.
 const SEPARATOR: u8 = b'\n';
 /// The most octets of the length that precedes a message.
@@ -29,7 +29,7 @@ const SFLOW_INTERNAL: u32 = 0x3fff_ffff;
 /// Layers of goflow2's `LayerStack` that are IP.
 const IP_LAYERS: [u64; 2] = [1, 2];
 /// The most layers of a packet that are read.
-const MOST_LAYERS: usize = 16;
+const MAX_LAYERS: usize = 16;
 
 /// The collector whose messages are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -75,7 +75,7 @@ pub enum Unreadable {
     #[error("has no address of an exporter, but {0} octets")]
     Exporter(usize),
     /// The length in front of a message is wrong.
-    #[error("has a length that is none, or above the limit of {LARGEST_MESSAGE} octets")]
+    #[error("has a length that is none, or above the limit of {MAX_MESSAGE} octets")]
     Length,
     /// The file ends within the message.
     #[error("ends early: {0} of its octets are missing")]
@@ -107,7 +107,7 @@ struct FlowMessage<'a> {
 /// The first values of a repeated field.
 #[derive(Clone, Copy, Debug, Default)]
 struct Few {
-    values: [u64; MOST_LAYERS],
+    values: [u64; MAX_LAYERS],
     count: usize,
 }
 
@@ -185,7 +185,7 @@ fn length(octets: &[u8]) -> Option<(usize, usize)> {
     for (octet, at) in octets.iter().take(LENGTH_OCTETS).zip(0..) {
         length |= usize::from(octet & 0x7f) << (7 * at);
         if octet & 0x80 == 0 {
-            return (length <= LARGEST_MESSAGE).then_some((length, at + 1));
+            return (length <= MAX_MESSAGE).then_some((length, at + 1));
         }
     }
     None

@@ -109,7 +109,7 @@ pub fn demands(measured: &[Measured]) -> Vec<Demand> {
         provider: m.place.provider,
         entry: m.place.entry,
         egress: m.router,
-        rate: Rate::from_bps_f64(m.rate.min(crate::input::MOST_RATE).round()),
+        rate: Rate::from_bps_f64(m.rate.min(crate::input::MAX_RATE).round()),
     };
     measured.iter().map(demand).filter(|d| d.rate > Rate::ZERO).collect()
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use crate::flows::record::Fields;
 
 /// The most samplers of a domain.
-pub const MOST_SAMPLERS: usize = 1024;
+pub const MAX_SAMPLERS: usize = 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Of {
@@ -36,7 +36,7 @@ impl Samplers {
             (None, Some(interface)) => Of::Interface(interface),
             (None, None) => Of::All,
         };
-        if self.factors.len() < MOST_SAMPLERS || self.factors.contains_key(&of) {
+        if self.factors.len() < MAX_SAMPLERS || self.factors.contains_key(&of) {
             self.factors.insert(of, factor);
         }
     }
@@ -98,6 +98,6 @@ mod tests {
         for id in 0..2000_u16 {
             samplers.options(&fields(&[(302, &id.to_be_bytes()), (34, &[2])]));
         }
-        assert_eq!(samplers.factors.len(), MOST_SAMPLERS);
+        assert_eq!(samplers.factors.len(), MAX_SAMPLERS);
     }
 }

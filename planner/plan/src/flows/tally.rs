@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use crate::flows::time::{Span, Window};
 
 /// The most sums over all bins.
-pub const MOST_CELLS: usize = 1_000_000;
+pub const MAX_CELLS: usize = 1_000_000;
 
 /// The key of a sum: the index of the entry, and that of the prefix or router of users.
 pub(crate) type Key = (u32, u32);
@@ -73,7 +73,7 @@ impl Tally {
     /// Creates `bins` bins of `width` milliseconds; the first starts at `begin`.
     pub(crate) fn new(begin: i64, width: i64, bins: usize) -> Self {
         let bins = (0..bins.max(1)).map(|_| HashMap::new()).collect();
-        Self { begin, width: width.max(1), bins, cells: 0, most: MOST_CELLS }
+        Self { begin, width: width.max(1), bins, cells: 0, most: MAX_CELLS }
     }
 
     /// Returns the window from the start of the first bin to the end of the last.

@@ -13,7 +13,7 @@ use crate::input::node_link::{Lines, json_error, with_quoted_numbers};
 use crate::input::providers::unknown_router;
 use crate::input::repetita::demands_repetita;
 use crate::input::sndlib::{demands_sndlib, is_sndlib_native};
-use crate::input::{MOST_DEMANDS, csv, error, rate, whole_rate, without_mark};
+use crate::input::{MAX_DEMANDS, csv, error, rate, whole_rate, without_mark};
 use crate::network::{Demand, Provider};
 use crate::topology::{RouterId, Topology};
 
@@ -153,9 +153,9 @@ pub fn demands_csv(
     let (_, lines) = csv(file, text, &[HEADER])?;
     for (line, at) in lines {
         let fail = |message: String| error(file, Some(at), message);
-        if demands.len() == MOST_DEMANDS {
+        if demands.len() == MAX_DEMANDS {
             return Err(fail(format!(
-                "there are more than {MOST_DEMANDS} demands: add up those to the same router"
+                "there are more than {MAX_DEMANDS} demands: add up those to the same router"
             )));
         }
         let fields = fields(line)
@@ -227,9 +227,9 @@ pub fn demands_json(
     let names = Names::new(providers, topology);
     let parsed: Vec<&RawValue> =
         serde_json::from_str(text).map_err(|e| json_error(file, None, &e))?;
-    if parsed.len() > MOST_DEMANDS {
+    if parsed.len() > MAX_DEMANDS {
         let message =
-            format!("there are more than {MOST_DEMANDS} demands: add up those to the same router");
+            format!("there are more than {MAX_DEMANDS} demands: add up those to the same router");
         return Err(error(file, Some(1), message));
     }
     let mut lines = Lines { text, counted: 0, line: 1 };

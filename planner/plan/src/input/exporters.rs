@@ -12,11 +12,11 @@ use crate::network::Provider;
 use crate::topology::{RouterId, Topology};
 
 /// The most exporters in a file.
-pub const MOST_EXPORTERS: usize = 1000;
+pub const MAX_EXPORTERS: usize = 1000;
 /// The most interfaces of all exporters together.
-pub const MOST_INTERFACES: usize = 100_000;
+pub const MAX_INTERFACES: usize = 100_000;
 /// The largest sampling interval, in packets.
-const MOST_SAMPLING: u32 = 10_000_000;
+const MAX_SAMPLING: u32 = 10_000_000;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -106,9 +106,9 @@ pub fn exporters(
     topology: &Topology,
 ) -> Result<Exporters, ConfigError> {
     let (parsed, source) = forebay_config::parse::<File>(file, text)?;
-    if let Some(one_more) = parsed.exporter.get(MOST_EXPORTERS) {
+    if let Some(one_more) = parsed.exporter.get(MAX_EXPORTERS) {
         let message = format!(
-            "there are more than {MOST_EXPORTERS} exporters: remove those without providers"
+            "there are more than {MAX_EXPORTERS} exporters: remove those without providers"
         );
         return Err(source.error_at(one_more.span(), "exporter", message));
     }
@@ -137,9 +137,9 @@ pub fn exporters(
             return fail("occurs twice: merge the interfaces of both");
         }
         let sampling = match &table.sampling {
-            Some(n) if !(1..=MOST_SAMPLING).contains(n.get_ref()) => {
+            Some(n) if !(1..=MAX_SAMPLING).contains(n.get_ref()) => {
                 let message = format!(
-                    "write the sampling interval in packets, from 1 (all) to {MOST_SAMPLING}"
+                    "write the sampling interval in packets, from 1 (all) to {MAX_SAMPLING}"
                 );
                 return Err(source.error_at(n.span(), "exporter.sampling", message));
             }
@@ -149,9 +149,9 @@ pub fn exporters(
         for interface in &table.interface {
             let interface = interface.get_ref();
             interfaces += 1;
-            if interfaces > MOST_INTERFACES {
+            if interfaces > MAX_INTERFACES {
                 let message = format!(
-                    "there are more than {MOST_INTERFACES} interfaces: remove those without providers"
+                    "there are more than {MAX_INTERFACES} interfaces: remove those without providers"
                 );
                 return Err(source.error_at(interface.index.span(), "exporter.interface", message));
             }

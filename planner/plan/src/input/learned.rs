@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use forebay_routes::table::{Table, best};
 use ipnet::IpNet;
 
-use crate::input::{MOST_DEMANDS, Users};
+use crate::input::{MAX_DEMANDS, Users};
 use crate::topology::RouterId;
 
 /// The prefixes of users that routes tell.
@@ -32,7 +32,7 @@ pub fn learned(table: &Table, next_hops: &BTreeMap<IpAddr, RouterId>) -> Learned
         let next_hop = route.attributes.next_hop;
         match next_hop.and_then(|hop| next_hops.get(&hop.to_canonical())) {
             None => *learned.unknown.entry(next_hop).or_default() += 1,
-            Some(_) if learned.prefixes.len() == MOST_DEMANDS => learned.left_out += 1,
+            Some(_) if learned.prefixes.len() == MAX_DEMANDS => learned.left_out += 1,
             Some(router) => {
                 learned.prefixes.insert(prefix, Users::behind(*router));
             }

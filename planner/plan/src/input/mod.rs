@@ -23,7 +23,7 @@ use forebay_input::Kind;
 use forebay_units::{Bytes, Rate};
 
 pub use demands::{demands, demands_csv, demands_json};
-pub use exporters::{Exporter, Exporters, MOST_EXPORTERS, MOST_INTERFACES, Place, exporters};
+pub use exporters::{Exporter, Exporters, MAX_EXPORTERS, MAX_INTERFACES, Place, exporters};
 pub use gml::gml;
 pub use graphml::graphml;
 pub use gravity::gravity;
@@ -40,10 +40,10 @@ use crate::topology::Topology;
 use crate::weights::Range;
 
 /// The largest file of a topology or of demands, in bytes: a few times what the other limits allow.
-pub const LARGEST: Bytes = Bytes(64_000_000);
+pub const MAX_FILE: Bytes = Bytes(64_000_000);
 
 /// The most demands in a file.
-pub const MOST_DEMANDS: usize = 1_000_000;
+pub const MAX_DEMANDS: usize = 1_000_000;
 
 /// Reads a topology from `text`. The ending of the file's name gives the format: `.gml`,
 /// `.graphml`, `.json`, `.graph` of REPETITA, or `.txt` or `.xml` of SNDlib. It may be followed by
@@ -217,11 +217,11 @@ const NO_CAPACITY: &str = "a capacity is not a rate: write bits per second, at m
 const NO_METRIC: &str = "a metric is invalid: write 1 to 16777214";
 
 /// The highest rate that is accepted, in bits per second. A million of them still fit into a sum.
-pub const MOST_RATE: f64 = 1e15;
+pub const MAX_RATE: f64 = 1e15;
 
 /// Returns a rate of `bps`, if it is finite, not negative, and below 10^15.
 fn whole_rate(bps: f64) -> Option<Rate> {
-    (0.0..=MOST_RATE).contains(&bps).then(|| Rate::from_bps_f64(bps.round()))
+    (0.0..=MAX_RATE).contains(&bps).then(|| Rate::from_bps_f64(bps.round()))
 }
 
 #[cfg(test)]

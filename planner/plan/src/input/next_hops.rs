@@ -7,7 +7,7 @@ use std::path::Path;
 use forebay_config::ConfigError;
 
 use crate::input::providers::unknown_router;
-use crate::input::{MOST_DEMANDS, csv, error};
+use crate::input::{MAX_DEMANDS, csv, error};
 use crate::topology::{RouterId, Topology};
 
 const HEADER: &str = "address,router";
@@ -38,8 +38,8 @@ pub fn next_hops(
         let Some(router) = routers.get(router) else {
             return fail(unknown_router(router, topology));
         };
-        if found.len() == MOST_DEMANDS {
-            return fail(format!("there are more than {MOST_DEMANDS} next hops"));
+        if found.len() == MAX_DEMANDS {
+            return fail(format!("there are more than {MAX_DEMANDS} next hops"));
         }
         if found.insert(address.to_canonical(), *router).is_some() {
             return fail(format!("{address} occurs twice: write it with one router only"));

@@ -7,7 +7,7 @@ use forebay_config::ConfigError;
 use ipnet::IpNet;
 
 use crate::input::providers::unknown_router;
-use crate::input::{MOST_DEMANDS, csv, error};
+use crate::input::{MAX_DEMANDS, csv, error};
 use crate::topology::{RouterId, Topology};
 
 /// The users of a prefix.
@@ -79,9 +79,9 @@ pub fn prefixes(
         let Some(router) = routers.get(router) else {
             return fail(unknown_router(router, topology));
         };
-        if found.len() == MOST_DEMANDS {
+        if found.len() == MAX_DEMANDS {
             return fail(format!(
-                "there are more than {MOST_DEMANDS} prefixes: merge adjacent ones"
+                "there are more than {MAX_DEMANDS} prefixes: merge adjacent ones"
             ));
         }
         if found.insert(prefix, Users { router: *router, share }).is_some() {

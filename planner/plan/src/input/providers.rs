@@ -8,7 +8,7 @@ use forebay_config::{ConfigError, RateValue, Source, Spanned};
 use serde::Deserialize;
 
 use crate::hints::{Accepts, Profile};
-use crate::network::{Entry, MOST_ENTRIES, MOST_PROVIDERS, Provider};
+use crate::network::{Entry, MAX_ENTRIES, MAX_PROVIDERS, Provider};
 use crate::topology::Topology;
 
 #[derive(Debug, Deserialize)]
@@ -141,7 +141,7 @@ pub struct ProviderFile {
 }
 
 /// The most AS numbers of all providers together.
-const MOST_ASNS: usize = 10_000;
+const MAX_ASNS: usize = 10_000;
 /// The range of `weight`, `size` and `share`, narrow enough for sums and ratios of floating-point
 /// numbers.
 const PLAUSIBLE: std::ops::RangeInclusive<f64> = 1e-3..=1e6;
@@ -181,9 +181,9 @@ pub fn providers(
     // A session is with one neighbour, at one router.
     let (mut sessions, mut speakers) = (BTreeSet::new(), BTreeSet::new());
     let mut names = BTreeMap::new();
-    if let Some(one_more) = parsed.provider.get(MOST_PROVIDERS) {
+    if let Some(one_more) = parsed.provider.get(MAX_PROVIDERS) {
         let message =
-            format!("there are more than {MOST_PROVIDERS} providers: merge the small ones");
+            format!("there are more than {MAX_PROVIDERS} providers: merge the small ones");
         return Err(source.error_at(one_more.span(), "provider", message));
     }
     for table in parsed.provider {
@@ -194,8 +194,8 @@ pub fn providers(
             let message = format!("{name:?} is empty or in use: give each provider its own name");
             return Err(source.error_at(table.name.span(), "provider.name", message));
         }
-        if table.entry.is_empty() || table.entry.len() > MOST_ENTRIES {
-            let message = format!("write 1 to {MOST_ENTRIES} [[provider.entry]]");
+        if table.entry.is_empty() || table.entry.len() > MAX_ENTRIES {
+            let message = format!("write 1 to {MAX_ENTRIES} [[provider.entry]]");
             return Err(source.error_at(span, "provider.entry", message));
         }
         for number in &table.asns {
@@ -203,7 +203,7 @@ pub fn providers(
             if *number.get_ref() == 0 || Some(*number.get_ref()) == out.asn {
                 return fail("write an AS number of the provider");
             }
-            if out.asns.len() == MOST_ASNS {
+            if out.asns.len() == MAX_ASNS {
                 return fail("is beyond the limit of 10 000 AS numbers of all providers");
             }
             if out.asns.insert(*number.get_ref(), out.providers.len() as u32).is_some() {
@@ -294,7 +294,7 @@ pub fn providers(
 }
 
 /// The length in bytes of the longest name for which another is suggested.
-const LONGEST_MEANT: usize = 256;
+const MAX_MEANT: usize = 256;
 
 /// Returns the error about an unknown router. Duplicate labels are followed by their ids, so it
 /// lists these; else it suggests the name that is most alike.
@@ -310,7 +310,7 @@ pub(super) fn unknown_router(name: &str, topology: &Topology) -> String {
     match like.is_empty() {
         true => {
             let names = topology.routers().iter().map(|r| r.name.as_str());
-            let meant = Some(name).filter(|n| n.len() <= LONGEST_MEANT);
+            let meant = Some(name).filter(|n| n.len() <= MAX_MEANT);
             match meant.and_then(|name| forebay_config::likeliest(name, names)) {
                 Some(meant) => {
                     format!("the topology has no router {name:?}; did you mean {meant:?}?")

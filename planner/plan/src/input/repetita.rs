@@ -9,10 +9,10 @@ use forebay_config::ConfigError;
 use forebay_units::Rate;
 
 use crate::input::demands::Sources;
-use crate::input::{MOST_DEMANDS, NO_METRIC, error, whole_metric, whole_rate};
+use crate::input::{MAX_DEMANDS, NO_METRIC, error, whole_metric, whole_rate};
 use crate::network::{Demand, Provider};
 use crate::topology::{
-    Draft, DraftEdge, DraftRouter, Fault, MOST_EDGES, MOST_ROUTERS, RouterId, Topology,
+    Draft, DraftEdge, DraftRouter, Fault, MAX_EDGES, MAX_ROUTERS, RouterId, Topology,
 };
 
 /// The bits per second of a capacity or demand of 1.
@@ -104,12 +104,12 @@ pub fn repetita(file: &Path, text: &str) -> Result<Topology, ConfigError> {
 fn draft(text: &str) -> Result<Draft, Fault> {
     let mut lines = lines(text);
     let mut draft = Draft { directed: true, ..Draft::default() };
-    for number in 0..lines.section("NODES", NODE, MOST_ROUTERS)? {
+    for number in 0..lines.section("NODES", NODE, MAX_ROUTERS)? {
         let [label, _x, _y] = lines.words(NODE)?;
         let (id, label, line) = (number.to_string(), Some(label.to_owned()), lines.last);
         draft.routers.push(DraftRouter { id, label, line, ..DraftRouter::default() });
     }
-    for _ in 0..lines.section("EDGES", EDGE, MOST_EDGES)? {
+    for _ in 0..lines.section("EDGES", EDGE, MAX_EDGES)? {
         let [_label, from, to, weight, capacity, _delay] = lines.words(EDGE)?;
         let metric = weight.parse().ok().and_then(whole_metric);
         draft.edges.push(DraftEdge {
@@ -141,7 +141,7 @@ pub fn demands_repetita(
         let sources = Sources::new(providers, topology);
         let mut lines = lines(text);
         let mut demands = Vec::new();
-        for _ in 0..lines.section("DEMANDS", DEMAND, MOST_DEMANDS)? {
+        for _ in 0..lines.section("DEMANDS", DEMAND, MAX_DEMANDS)? {
             let [_label, from, to, rate] = lines.words(DEMAND)?;
             let router = |word: &str| {
                 let routers = topology.routers().len();

@@ -15,9 +15,9 @@ use forebay_config::ConfigError;
 use forebay_units::Rate;
 
 use crate::input::demands::Sources;
-use crate::input::{MOST_DEMANDS, error, whole_metric, whole_rate};
+use crate::input::{MAX_DEMANDS, error, whole_metric, whole_rate};
 use crate::network::{Demand, Provider};
-use crate::topology::{Draft, DraftEdge, DraftRouter, Fault, MOST_EDGES, MOST_ROUTERS, Topology};
+use crate::topology::{Draft, DraftEdge, DraftRouter, Fault, MAX_EDGES, MAX_ROUTERS, Topology};
 
 /// The bits per second of a capacity of 1 in files without a unit.
 const MEGABIT: f64 = 1e6;

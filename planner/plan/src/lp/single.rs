@@ -7,7 +7,7 @@ use crate::problem::Problem;
 
 /// The most choices for the exact search, about those of a network of 25 routers. Beyond, the
 /// search would take minutes, and rounding comes within one per cent of the bound.
-const MOST_CHOICES: usize = 4000;
+const MAX_CHOICES: usize = 4000;
 /// The relative gap to the optimum at which the search ends.
 const GAP: f64 = 0.005;
 /// The most nodes of the search. The limit is not in seconds, so that the answer is the same on
@@ -23,7 +23,7 @@ const NODES: u32 = 20_000;
 /// If the network is too large for the search, or the solver fails.
 pub fn exact(problem: &Problem) -> Result<Vec<f64>, SolveError> {
     let choices = problem.choices.len();
-    if choices > MOST_CHOICES {
+    if choices > MAX_CHOICES {
         return Err(SolveError::TooLarge);
     }
     let (rows, limits) = limiting(problem);

@@ -10,7 +10,7 @@ use crate::paths::yen::{Finder, Path};
 use crate::topology::{Link, RouterId, Topology};
 
 /// The most pairs that are kept, at some hundred bytes each.
-const MOST_PAIRS: usize = 4_000_000;
+const MAX_PAIRS: usize = 4_000_000;
 
 /// The k shortest paths of all pairs that were filled.
 ///
@@ -71,7 +71,7 @@ impl PathCache {
                 count += 1;
             }
         }
-        if self.paths.len() + count > MOST_PAIRS {
+        if self.paths.len() + count > MAX_PAIRS {
             self.paths.clear();
         }
         for sources in wanted.values_mut() {

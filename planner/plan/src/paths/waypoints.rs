@@ -10,7 +10,7 @@ use crate::paths::tree::{Entering, Tree};
 use crate::topology::{RouterId, Topology};
 
 /// The most trees of shortest paths that are kept, at 16 bytes for each router.
-const MOST_TREES: usize = 512;
+const MAX_TREES: usize = 512;
 
 /// Finds waypoints in one network.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ impl<'a> Waypoints<'a> {
     fn is_only_shortest(&mut self, path: &[RouterId]) -> bool {
         let Some(&target) = path.last() else { return false };
         let (topology, entering) = (self.topology, &self.entering);
-        if self.trees.len() >= MOST_TREES && !self.trees.contains_key(&target) {
+        if self.trees.len() >= MAX_TREES && !self.trees.contains_key(&target) {
             self.trees.clear();
         }
         let tree = self.trees.entry(target).or_insert_with(|| Tree::to(topology, entering, target));

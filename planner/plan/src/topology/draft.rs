@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use forebay_units::Rate;
 
-use super::{Link, MOST_EDGES, MOST_ROUTERS, Router, RouterId, Topology};
+use super::{Link, MAX_EDGES, MAX_ROUTERS, Router, RouterId, Topology};
 
 /// A network as a reader finds it in a file.
 #[derive(Clone, Debug, Default)]
@@ -73,9 +73,9 @@ impl Draft {
         if self.routers.is_empty() {
             return fault(1, "has no routers: a network needs some".to_owned());
         }
-        if self.routers.len() > MOST_ROUTERS || self.edges.len() > MOST_EDGES {
+        if self.routers.len() > MAX_ROUTERS || self.edges.len() > MAX_EDGES {
             let message = format!(
-                "is larger than {MOST_ROUTERS} routers or {MOST_EDGES} edges: take a part of it"
+                "is larger than {MAX_ROUTERS} routers or {MAX_EDGES} edges: take a part of it"
             );
             return fault(1, message);
         }

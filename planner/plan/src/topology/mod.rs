@@ -15,9 +15,9 @@ use serde::Serialize;
 pub use draft::{Draft, DraftEdge, DraftRouter, Fault};
 
 /// The most routers of a network: twenty times the largest network of the Topology Zoo.
-pub const MOST_ROUTERS: usize = 20_000;
+pub const MAX_ROUTERS: usize = 20_000;
 /// The most edges in a file.
-pub const MOST_EDGES: usize = 200_000;
+pub const MAX_EDGES: usize = 200_000;
 
 /// A router, as an index into [`Topology::routers`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]

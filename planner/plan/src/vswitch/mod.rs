@@ -11,5 +11,5 @@ mod view;
 
 pub use mapper::{Map, map};
 pub use program::{Avoid, Output, Program, Refusal, Wish, check, consolidate};
-pub use program_text::MOST_WISHES;
+pub use program_text::MAX_WISHES;
 pub use view::{OutputView, View, view};

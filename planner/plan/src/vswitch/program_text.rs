@@ -1,17 +1,17 @@
 //! Reads a program from JSON; errors name the field.
 
 use super::{Program, Refusal};
-use crate::input::MOST_RATE;
+use crate::input::MAX_RATE;
 
 /// The most wishes of a program, and the most inputs that it avoids.
-pub const MOST_WISHES: usize = 10_000;
+pub const MAX_WISHES: usize = 10_000;
 
 impl Program {
     /// Reads a program from a JSON text.
     ///
     /// # Errors
     /// If the text is not JSON, a field is unknown, missing, duplicate or of another type, a demand
-    /// is above 10^15 bit/s, or there are more than [`MOST_WISHES`]. The refusal names the field.
+    /// is above 10^15 bit/s, or there are more than [`MAX_WISHES`]. The refusal names the field.
     pub fn read(text: &[u8]) -> Result<Self, Refusal> {
         let mut json = serde_json::Deserializer::from_slice(text);
         let program: Self = serde_path_to_error::deserialize(&mut json).map_err(|e| {
@@ -21,12 +21,12 @@ impl Program {
         })?;
         json.end().map_err(|e| refusal(String::new(), e.to_string()))?;
         for (field, length) in [("wishes", program.wishes.len()), ("avoid", program.avoid.len())] {
-            if length > MOST_WISHES {
-                let message = format!("has {length} entries: write {MOST_WISHES} at most");
+            if length > MAX_WISHES {
+                let message = format!("has {length} entries: write {MAX_WISHES} at most");
                 return Err(refusal(field.to_owned(), message));
             }
         }
-        let large = program.wishes.iter().position(|w| w.demand.as_bps() as f64 > MOST_RATE);
+        let large = program.wishes.iter().position(|w| w.demand.as_bps() as f64 > MAX_RATE);
         match large {
             Some(at) => Err(refusal(
                 format!("wishes[{at}].demand"),
@@ -72,7 +72,7 @@ mod tests {
             let error = Program::read(text.as_bytes()).unwrap_err().to_string();
             assert!(error.starts_with(expected), "{error}, not {expected}");
         }
-        let many = vec![r#"{"output": 0, "input": "a"}"#; MOST_WISHES + 1].join(",");
+        let many = vec![r#"{"output": 0, "input": "a"}"#; MAX_WISHES + 1].join(",");
         let error = Program::read(format!(r#"{{"avoid": [{many}]}}"#).as_bytes()).unwrap_err();
         assert_eq!(error.to_string(), "avoid: has 10001 entries: write 10000 at most");
         assert_eq!(Program::read(b"{}"), Ok(Program::default()));

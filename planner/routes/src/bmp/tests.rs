@@ -238,8 +238,8 @@ fn silence_and_closing_are_noticed() {
     let mut session = Session::new("r1", NOW);
     let octets = [up(1, None, None), update(0, 1, &[], &ATTRIBUTES, &[8, 10])];
     session.receive(NOW, &octets.concat(), &mut table).unwrap();
-    assert!(!session.is_stuck(NOW + SILENCE, SILENCE));
-    assert!(session.is_stuck(NOW + SILENCE + Duration::from_secs(1), SILENCE));
+    assert!(!session.is_stuck(NOW + SESSION_TIMEOUT, SESSION_TIMEOUT));
+    assert!(session.is_stuck(NOW + SESSION_TIMEOUT + Duration::from_secs(1), SESSION_TIMEOUT));
     session.close(&mut table);
     assert_eq!((table.routes(), table.peers().count()), (0, 0));
     let refused = session.receive(NOW, b"GET / HTTP/1.1\r\n", &mut table);

@@ -6,16 +6,16 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use forebay_config::{ConfigError, DurationValue, Source, Spanned};
-use forebay_routes::bmp::SILENCE;
+use forebay_routes::bmp::SESSION_TIMEOUT;
 use forebay_routes::table::Limits;
 use serde::Deserialize;
 
-use super::{File, MOST_ADDRESSES};
+use super::{File, MAX_ADDRESSES};
 
 /// The most routers that may have a session.
-const MOST_ROUTERS: usize = 256;
+const MAX_ROUTERS: usize = 256;
 /// The most routes that a table may be given room for; each takes some hundred octets.
-const MOST_ROUTES: usize = 50_000_000;
+const MAX_ROUTES: usize = 50_000_000;
 /// The times of the table, in seconds.
 const TIMES: std::ops::RangeInclusive<u64> = 1..=86_400;
 
@@ -92,13 +92,13 @@ impl File {
                 source.error_at(address.span(), "bmp.listen", message)
             })?);
         }
-        if listen.is_empty() || listen.len() > MOST_ADDRESSES {
-            let message = format!("write 1 to {MOST_ADDRESSES} addresses");
+        if listen.is_empty() || listen.len() > MAX_ADDRESSES {
+            let message = format!("write 1 to {MAX_ADDRESSES} addresses");
             return Err(source.error_at(table.listen.span(), "bmp.listen", message));
         }
         let all = table.router.get_ref();
-        if all.is_empty() || all.len() > MOST_ROUTERS {
-            let message = format!("write 1 to {MOST_ROUTERS} routers");
+        if all.is_empty() || all.len() > MAX_ROUTERS {
+            let message = format!("write 1 to {MAX_ROUTERS} routers");
             return Err(source.error_at(table.router.span(), "bmp.router", message));
         }
         let (mut routers, mut known) = (Vec::new(), BTreeSet::new());
@@ -124,8 +124,8 @@ impl File {
         }
         let mut limits = Limits::default();
         if let Some(routes) = &table.routes {
-            if !(1..=MOST_ROUTES).contains(routes.get_ref()) {
-                let message = format!("write a number of routes from 1 to {MOST_ROUTES}");
+            if !(1..=MAX_ROUTES).contains(routes.get_ref()) {
+                let message = format!("write a number of routes from 1 to {MAX_ROUTES}");
                 return Err(source.error_at(routes.span(), "bmp.routes", message));
             }
             limits.routes = *routes.get_ref();
@@ -145,7 +145,7 @@ impl File {
             routers,
             limits,
             hold: time("hold", &table.hold, two_minutes)?,
-            silence: time("silence", &table.silence, SILENCE)?,
+            silence: time("silence", &table.silence, SESSION_TIMEOUT)?,
             settle: time("settle", &table.settle, two_minutes)?,
         }))
     }

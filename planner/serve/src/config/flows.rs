@@ -7,7 +7,7 @@ use std::time::Duration;
 use forebay_config::{ConfigError, DurationValue, Source, Spanned};
 use serde::Deserialize;
 
-use super::{File, MOST_ADDRESSES};
+use super::{File, MAX_ADDRESSES};
 
 /// The length of a window in milliseconds; the limits are those of a round's interval.
 const WINDOW: std::ops::RangeInclusive<u64> = 1000..=86_400_000;
@@ -58,8 +58,8 @@ impl File {
         });
         let listen: Vec<SocketAddr> = addresses.collect::<Result<_, _>>()?;
         let relayed = self.kafka.is_some() && table.listen.is_none();
-        if (listen.is_empty() && !relayed) || listen.len() > MOST_ADDRESSES {
-            let message = format!("write 1 to {MOST_ADDRESSES} addresses");
+        if (listen.is_empty() && !relayed) || listen.len() > MAX_ADDRESSES {
+            let message = format!("write 1 to {MAX_ADDRESSES} addresses");
             let span = self.flows.as_ref().map_or(0..0, Spanned::span);
             let span = table.listen.as_ref().map_or(span, Spanned::span);
             return Err(source.error_at(span, "flows.listen", message));

@@ -4,10 +4,10 @@ use forebay_config::{ConfigError, Source, Spanned};
 use forebay_plan::flows::relayed::Relay;
 use serde::Deserialize;
 
-use super::{File, MOST_ADDRESSES};
+use super::{File, MAX_ADDRESSES};
 
 /// The most characters of a topic's name, as Kafka limits it.
-const LONGEST_TOPIC: usize = 249;
+const MAX_TOPIC: usize = 249;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -66,13 +66,13 @@ impl File {
             }
             brokers.push(broker.get_ref().clone());
         }
-        if brokers.is_empty() || brokers.len() > MOST_ADDRESSES {
-            let message = format!("write 1 to {MOST_ADDRESSES} brokers");
+        if brokers.is_empty() || brokers.len() > MAX_ADDRESSES {
+            let message = format!("write 1 to {MAX_ADDRESSES} brokers");
             return Err(source.error_at(table.brokers.span(), "kafka.brokers", message));
         }
         let topic = table.topic.get_ref();
         let allowed = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-        if topic.is_empty() || topic.len() > LONGEST_TOPIC || !topic.chars().all(allowed) {
+        if topic.is_empty() || topic.len() > MAX_TOPIC || !topic.chars().all(allowed) {
             let message = "write a name of up to 249 letters, digits, `.`, `_` and `-`";
             return Err(source.error_at(table.topic.span(), "kafka.topic", message));
         }

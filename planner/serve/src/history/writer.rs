@@ -14,7 +14,7 @@ pub(super) const RETRY: Duration = Duration::from_millis(200);
 /// The first wait after a failure.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 /// The longest wait after a failure.
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
+const MAX_WAIT: Duration = Duration::from_secs(60);
 /// The time that a stop leaves for the rows that wait.
 const STOP_TIMEOUT: Duration = Duration::from_millis(500);
 /// The longest part of an error that is shown.
@@ -191,7 +191,7 @@ impl<'a> Writer<'a> {
                 let wait = self.wait;
                 tracing::warn!("cannot write the history, trying again in {wait:?}: {why}");
                 self.due = now + wait;
-                self.wait = (wait * 2).min(LONGEST_WAIT);
+                self.wait = (wait * 2).min(MAX_WAIT);
             }
         }
         Step::Again

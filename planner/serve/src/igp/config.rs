@@ -9,11 +9,11 @@ use forebay_config::{ConfigError, DurationValue, Source, Spanned};
 use serde::Deserialize;
 
 /// The most routers, which is the most of a network.
-const MOST_ROUTERS: usize = forebay_plan::topology::MOST_ROUTERS;
+const MAX_ROUTERS: usize = forebay_plan::topology::MAX_ROUTERS;
 /// The most links of a router.
-const MOST_LINKS: usize = 4096;
+const MAX_LINKS: usize = 4096;
 /// The longest time after a change, in milliseconds.
-const MOST_SETTLE: u64 = 600_000;
+const MAX_SETTLE: u64 = 600_000;
 /// The usual half-life of damping, in seconds: with one change an hour the penalty stays below
 /// twice that of a change.
 const HALF_LIFE: u64 = 3600;
@@ -25,7 +25,7 @@ const SETTLE: u64 = 2000;
 /// every 30 seconds (`lsp-gen-interval`), so that the second change of a router may wait for long.
 const SETTLE_ISIS: u64 = 32_000;
 /// The longest name of an interface: `IFNAMSIZ` of Linux without the last octet.
-const LONGEST: usize = 15;
+const MAX_NAME: usize = 15;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -147,7 +147,7 @@ impl File {
             None => SETTLE,
             Some(value) => {
                 let time = value.get_ref().0.0 / 1_000_000;
-                if time > MOST_SETTLE {
+                if time > MAX_SETTLE {
                     let message = "write at most \"10 min\"";
                     return Err(source.error_at(value.span(), "settle", message));
                 }
@@ -168,8 +168,8 @@ impl File {
         let mut routers = BTreeMap::new();
         for table in &self.router {
             let (span, table) = (table.span(), table.get_ref());
-            if routers.len() == MOST_ROUTERS {
-                let message = format!("is beyond the limit of {MOST_ROUTERS} routers");
+            if routers.len() == MAX_ROUTERS {
+                let message = format!("is beyond the limit of {MAX_ROUTERS} routers");
                 return Err(source.error_at(span, "router", message));
             }
             let vtysh = match &table.vtysh {
@@ -222,14 +222,14 @@ fn interfaces(
     let mut interfaces: BTreeMap<String, String> = BTreeMap::new();
     for link in links {
         let LinkTable { to, interface } = link.get_ref();
-        if interfaces.len() == MOST_LINKS {
-            let message = format!("is beyond the limit of {MOST_LINKS} links of a router");
+        if interfaces.len() == MAX_LINKS {
+            let message = format!("is beyond the limit of {MAX_LINKS} links of a router");
             return Err(source.error_at(link.span(), "router.link", message));
         }
         let name = interface.get_ref();
         // The name becomes part of a command line.
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "._:/-@".contains(c);
-        if name.is_empty() || name.len() > LONGEST || !name.chars().all(is_plain) {
+        if name.is_empty() || name.len() > MAX_NAME || !name.chars().all(is_plain) {
             let message = format!("{name:?} is no name of an interface");
             return Err(source.error_at(interface.span(), "router.link.interface", message));
         }

@@ -11,7 +11,7 @@ use crate::damping::{Limits, Penalty};
 use crate::files::replace;
 
 /// The largest record that is read, in bytes.
-const LARGEST: Bytes = Bytes(1000);
+const MAX_RECORD: Bytes = Bytes(1000);
 /// The thresholds, as for neighbours: four changes at once are accepted, and then none.
 const SUPPRESS: f64 = 3000.0;
 const REUSE: f64 = 1000.0;
@@ -37,7 +37,7 @@ pub(super) fn read(path: &Path) -> Result<Penalty, ConfigError> {
     if !path.exists() {
         return Ok(Penalty::default());
     }
-    serde_json::from_str(&read_text(path, LARGEST)?).map_err(|e| ConfigError {
+    serde_json::from_str(&read_text(path, MAX_RECORD)?).map_err(|e| ConfigError {
         file: path.to_owned(),
         line: Some(e.line()),
         key: String::new(),

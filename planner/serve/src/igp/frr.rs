@@ -21,7 +21,7 @@ use crate::command::{CommandError, run};
 /// The time after which a command that has not ended counts as failed.
 const TIMEOUT: Duration = Duration::from_secs(20);
 /// The largest output of a command in bytes: a configuration of a million lines.
-const LARGEST: u64 = 50_000_000;
+const MAX_OUTPUT: u64 = 50_000_000;
 /// The longest part of an error that is shown.
 const SHOWN: usize = 300;
 
@@ -128,7 +128,7 @@ impl<'a> Frr<'a> {
             let quoted = format!("'{line}'");
             command.args(["-c", if self.router.quoted { &quoted } else { line }]);
         }
-        let done = run(&mut command, String::new(), TIMEOUT, LARGEST).map_err(fail)?;
+        let done = run(&mut command, String::new(), TIMEOUT, MAX_OUTPUT).map_err(fail)?;
         let output = String::from_utf8_lossy(&done.output).into_owned();
         // The shell prints what it refuses, and may still end with the status 0.
         let refused = output.lines().any(|line| line.trim_start().starts_with('%'));

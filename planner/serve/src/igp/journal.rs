@@ -13,7 +13,7 @@ use super::metrics::Metrics;
 use crate::files::replace;
 
 /// The largest journal that is read, in bytes: 100 000 links.
-const LARGEST: Bytes = Bytes(50_000_000);
+const MAX_JOURNAL: Bytes = Bytes(50_000_000);
 
 /// A link as the journal has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,7 +38,7 @@ impl Journal {
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         let mut earlier = BTreeMap::new();
         if path.exists() {
-            for (text, number) in read_text(path, LARGEST)?.lines().zip(1..) {
+            for (text, number) in read_text(path, MAX_JOURNAL)?.lines().zip(1..) {
                 let line: Line = serde_json::from_str(text).map_err(|e| ConfigError {
                     file: path.to_owned(),
                     line: Some(number),

@@ -22,7 +22,7 @@ use crate::damping::CHANGE;
 use crate::lock::Lock;
 
 /// The time that a start waits for another process that ends.
-const PATIENCE: Duration = Duration::from_secs(1);
+const START_TIMEOUT: Duration = Duration::from_secs(1);
 /// The interval at which a stop is noticed.
 const POLL: Duration = Duration::from_millis(50);
 
@@ -463,7 +463,7 @@ fn count_change(session: &Session<'_>, how: How<'_>) -> Result<(), Error> {
 
 fn lock(session: &Session<'_>) -> Result<Lock, Error> {
     let path = &session.config.journal;
-    Lock::of(path, PATIENCE).map_err(|e| match e.kind() {
+    Lock::of(path, START_TIMEOUT).map_err(|e| match e.kind() {
         io::ErrorKind::WouldBlock => Error::InUse(path.clone()),
         _ => Error::Journal(path.clone(), e),
     })

@@ -19,9 +19,9 @@ pub type Segments = Vec<Ipv6Addr>;
 pub type Split = BTreeMap<Segments, u16>;
 
 /// The most nexthop objects of this program.
-pub const MOST_OBJECTS: u32 = 16_384;
+pub const MAX_OBJECTS: u32 = 16_384;
 /// The most routes of this program.
-pub const MOST_ROUTES: usize = 100_000;
+pub const MAX_ROUTES: usize = 100_000;
 
 /// A route: its prefix and its metric.
 pub type Key = (IpNet, u32);
@@ -169,7 +169,7 @@ pub fn makes(state: &State, target: &Target, first: u32) -> (Vec<Change>, Vec<Ke
     let used = |id: &u32| {
         state.paths.contains_key(id) || state.groups.contains_key(id) || state.others.contains(id)
     };
-    let mut free = (first..first.saturating_add(MOST_OBJECTS)).filter(|id| !used(id));
+    let mut free = (first..first.saturating_add(MAX_OBJECTS)).filter(|id| !used(id));
     let (mut objects, mut routes, mut left_out) = (Vec::new(), Vec::new(), Vec::new());
     'routes: for (key, wanted) in &target.routes {
         let reason = || wanted.reason.clone();

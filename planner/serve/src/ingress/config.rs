@@ -14,7 +14,7 @@ use crate::damping::Limits;
 use crate::neighbour::config::{Access, AccessKeys, access};
 
 /// The most routers with segments, which is the most routers of a network.
-const MOST_ROUTERS: usize = forebay_plan::topology::MOST_ROUTERS;
+const MAX_ROUTERS: usize = forebay_plan::topology::MAX_ROUTERS;
 /// The range of times, in milliseconds.
 const TIMES: RangeInclusive<u64> = 50..=86_400_000;
 /// The numbers of routing protocols that no daemon of Linux has (`/etc/iproute2/rt_protos`).
@@ -165,7 +165,7 @@ impl File {
         let mut segments = BTreeMap::new();
         for table in &self.router {
             let (span, table) = (table.span(), table.get_ref());
-            if segments.len() == MOST_ROUTERS {
+            if segments.len() == MAX_ROUTERS {
                 return Err(source.error_at(
                     span,
                     "router",

@@ -11,14 +11,14 @@ use std::net::Ipv6Addr;
 use ipnet::IpNet;
 
 use super::answer::{Flow, Paths, Way};
-use super::change::{MOST_ROUTES, Segments, Split, Target, Wanted};
+use super::change::{MAX_ROUTES, Segments, Split, Target, Wanted};
 use super::config::{Config, Segment};
 use crate::damping::{CHANGE, Penalty};
 
 /// Shares that change by less than this, in percent, stay as they are.
 const SAME: u16 = 5;
 /// The most segments of a path. Each adds 16 octets to a packet.
-pub const MOST_SEGMENTS: usize = 8;
+pub const MAX_SEGMENTS: usize = 8;
 
 /// The routers that a path is sent through, its end included, with the path's share in percent.
 type Shares = BTreeMap<Vec<String>, u16>;
@@ -151,8 +151,8 @@ fn add(
     };
     let result = match split {
         Err(why) => Err(why.clone()),
-        Ok(_) if target.routes.len() >= MOST_ROUTES => {
-            Err(format!("there are {MOST_ROUTES} routes already"))
+        Ok(_) if target.routes.len() >= MAX_ROUTES => {
+            Err(format!("there are {MAX_ROUTES} routes already"))
         }
         Ok(_) if has_segment => {
             Err("it contains a segment, whose packets would be steered again and again".to_owned())
@@ -260,8 +260,8 @@ fn split(
             return Ok(Err(format!("no segment decapsulates {family} at {last}")));
         };
         list.push(decapsulate);
-        if list.len() > MOST_SEGMENTS {
-            return Err(format!("a path has more than {MOST_SEGMENTS} segments"));
+        if list.len() > MAX_SEGMENTS {
+            return Err(format!("a path has more than {MAX_SEGMENTS} segments"));
         }
         if let Some(lost) = list.iter().find(|segment| !reachable.contains(segment)) {
             return Err(format!("segment {lost} cannot be reached"));

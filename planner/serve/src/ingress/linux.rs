@@ -20,7 +20,7 @@ use crate::command::{CommandError, Finished, run};
 /// The time after which a command that has not ended counts as failed.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// The largest output of a command in bytes: 100 000 routes.
-const LARGEST: u64 = 200_000_000;
+const MAX_OUTPUT: u64 = 200_000_000;
 /// The longest part of an error that is shown.
 const SHOWN: usize = 300;
 
@@ -191,7 +191,7 @@ impl Linux {
         };
         let mut command = Command::new(program);
         command.args(first).args(arguments);
-        let finished = run(&mut command, input, TIMEOUT, LARGEST).map_err(fail)?;
+        let finished = run(&mut command, input, TIMEOUT, MAX_OUTPUT).map_err(fail)?;
         let Finished { status, output, errors } = finished;
         let failed = failures(&errors);
         if !status.success() && failed.is_empty() {

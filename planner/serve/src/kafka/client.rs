@@ -1,7 +1,7 @@
 //! Reads the topic of a [`Feed`](super::Feed) from the brokers.
 //!
 //! One thread has a task for each partition. After a failure all partitions are begun anew, after a
-//! wait that doubles up to [`LONGEST_WAIT`]. They go on where they ended.
+//! wait that doubles up to [`MAX_BACKOFF`]. They go on where they ended.
 
 use std::io;
 use std::sync::Arc;
@@ -14,20 +14,20 @@ use tokio::time::{Instant, sleep, timeout};
 use super::batch::next_batch;
 use super::connection::Connection;
 use super::wire::{self, Api, Led, NO_ERROR, OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC};
-use super::{Batch, Feed, MOST_PARTITIONS};
+use super::{Batch, Feed, MAX_PARTITIONS};
 use crate::clock;
 use crate::config::{Kafka, Start};
 
 /// The first wait after a failure.
 const FIRST_WAIT: Duration = Duration::from_millis(250);
 /// The longest wait after a failure.
-const LONGEST_WAIT: Duration = Duration::from_secs(30);
+const MAX_BACKOFF: Duration = Duration::from_secs(30);
 /// The time that a request may take, with connecting.
-const PATIENCE: Duration = Duration::from_secs(10);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// The time after which the topic is asked for new partitions.
 const REFRESH: Duration = Duration::from_secs(60);
 /// The time that a broker waits for messages before it answers with none, in milliseconds.
-const MOST_WAIT: i32 = 500;
+const MAX_WAIT_MS: i32 = 500;
 /// The octets of messages that are requested at once. A batch that is larger comes alone.
 const FETCH: i32 = 1 << 20;
 /// The interval at which the thread checks whether it should stop.
@@ -50,7 +50,7 @@ pub fn read(settings: &Kafka, feed: &Arc<Feed>, stop: &AtomicBool, take: &Take) 
             let outcome = until(stop, session).await;
             let Some(Err(why)) = outcome else { continue };
             feed.fail(&why);
-            if began.elapsed() > LONGEST_WAIT {
+            if began.elapsed() > MAX_BACKOFF {
                 wait = FIRST_WAIT;
             }
             let topic = &settings.topic;
@@ -58,7 +58,7 @@ pub fn read(settings: &Kafka, feed: &Arc<Feed>, stop: &AtomicBool, take: &Take) 
                 "cannot read the topic {topic} of Kafka, trying again in {wait:?}: {why}"
             );
             until(stop, sleep(wait)).await;
-            wait = (wait * 2).min(LONGEST_WAIT);
+            wait = (wait * 2).min(MAX_BACKOFF);
         }
     });
     // A name of a broker that is being resolved is not waited for.
@@ -79,9 +79,9 @@ async fn until<T>(stop: &AtomicBool, future: impl Future<Output = T>) -> Option<
 
 /// Limits the time of a request to a broker.
 async fn soon<T>(request: impl Future<Output = io::Result<T>>) -> Result<T, String> {
-    match timeout(PATIENCE, request).await {
+    match timeout(REQUEST_TIMEOUT, request).await {
         Ok(answer) => answer.map_err(|e| e.to_string()),
-        Err(_) => Err(format!("the brokers do not answer within {} s", PATIENCE.as_secs())),
+        Err(_) => Err(format!("the brokers do not answer within {} s", REQUEST_TIMEOUT.as_secs())),
     }
 }
 
@@ -99,9 +99,9 @@ fn refused(code: i16) -> String {
 async fn session(settings: &Kafka, feed: &Arc<Feed>, take: &Take) -> Result<(), String> {
     let topic: Arc<str> = settings.topic.as_str().into();
     let partitions = partitions(settings).await?;
-    if partitions.len() > MOST_PARTITIONS {
+    if partitions.len() > MAX_PARTITIONS {
         let found = partitions.len();
-        return Err(format!("the topic has {found} partitions, and {MOST_PARTITIONS} at most"));
+        return Err(format!("the topic has {found} partitions, and {MAX_PARTITIONS} at most"));
     }
     // Later partitions have messages since the last look for them, which are needed too.
     let latest = settings.start == Start::Latest && feed.report().partitions.is_empty();
@@ -195,7 +195,7 @@ impl Reader {
             let asked = now();
             let (topic, partition, next) = (&self.topic, self.partition, self.next);
             let answer = soon(self.connection.ask(Api::Fetch, |request| {
-                request.fetch(topic, partition, next, FETCH, MOST_WAIT)
+                request.fetch(topic, partition, next, FETCH, MAX_WAIT_MS)
             }));
             let fetched = wire::fetched(answer.await?).map_err(|e| e.to_string())?;
             match fetched.error {

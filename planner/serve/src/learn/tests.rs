@@ -228,7 +228,7 @@ fn a_full_table_and_many_events_stay_bounded() {
         assert!(learning.receive(ticket, &up(), at(second)));
     }
     let report = learning.report(at(100));
-    assert_eq!((report.events.len(), report.routes), (MOST_EVENTS, 3));
+    assert_eq!((report.events.len(), report.routes), (MAX_EVENTS, 3));
     assert_eq!(report.sessions[0].cuts, 99);
     // The first cut was at 2 s, and the router was back at once; that counts.
     learning.tick(at(121));

@@ -10,9 +10,9 @@ use ipnet::IpNet;
 use serde::Deserialize;
 
 /// The most entries, which is the most that a provider has.
-const MOST_ENTRIES: usize = forebay_plan::network::MOST_ENTRIES;
+const MAX_ENTRIES: usize = forebay_plan::network::MAX_ENTRIES;
 /// The most prefixes of `accept`.
-const MOST_ACCEPTED: usize = 100_000;
+const MAX_ACCEPTED: usize = 100_000;
 /// The times, in seconds.
 const TIMES: std::ops::RangeInclusive<u64> = 1..=86_400;
 
@@ -164,7 +164,7 @@ impl File {
         )?;
         let accept = match &self.accept {
             None => None,
-            Some(all) if all.get_ref().len() > MOST_ACCEPTED => {
+            Some(all) if all.get_ref().len() > MAX_ACCEPTED => {
                 return Err(fail(
                     "accept",
                     all.span(),
@@ -198,7 +198,7 @@ impl File {
         let mut entries = BTreeMap::new();
         for table in &self.entry {
             let (span, table) = (table.span(), table.get_ref());
-            if entries.len() == MOST_ENTRIES {
+            if entries.len() == MAX_ENTRIES {
                 return Err(fail("entry", span, "is beyond the limit of 1000 entries"));
             }
             let next_hop = table.next_hop.as_ref().map(|hop| {

@@ -17,7 +17,7 @@ use super::config::{Config, Entry};
 pub use crate::store::Given;
 
 /// The most hints that are taken.
-pub const MOST_HINTS: usize = 1_000_000;
+pub const MAX_HINTS: usize = 1_000_000;
 /// The local preference of routes that follow a hint, above the usual 100.
 const PREFERENCE: u32 = 200;
 
@@ -83,8 +83,8 @@ pub struct Followed {
 /// If it is not one.
 pub fn hints(answer: &Value) -> Result<Hints, String> {
     let hints = Hints::deserialize(answer).map_err(|e| format!("the hints cannot be read: {e}"))?;
-    if hints.hints.len() > MOST_HINTS {
-        return Err(format!("there are more than {MOST_HINTS} hints"));
+    if hints.hints.len() > MAX_HINTS {
+        return Err(format!("there are more than {MAX_HINTS} hints"));
     }
     Ok(hints)
 }

@@ -23,11 +23,11 @@ const WHOLE: Duration = Duration::from_secs(60);
 /// The interval at which a caller that waits for an answer looks whether it is to stop.
 const POLL: Duration = Duration::from_millis(50);
 /// The largest answer in bytes: a million hints.
-const LARGEST: u64 = 100_000_000;
+const MAX_ANSWER: u64 = 100_000_000;
 /// The longest part of an error that is shown.
 const SHOWN: usize = 300;
 /// The largest token in bytes.
-const LARGEST_TOKEN: u64 = 300;
+const MAX_TOKEN: u64 = 300;
 
 /// Why a service gives no answer that can be used.
 #[derive(Debug, thiserror::Error)]
@@ -227,7 +227,7 @@ fn whole(mut stream: impl Read + Write, request: &str, end: Instant) -> io::Resu
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
             Err(e) => return Err(e),
         }
-        if all.len() as u64 > LARGEST {
+        if all.len() as u64 > MAX_ANSWER {
             return Err(io::Error::other("the answer is larger than 100 MB"));
         }
         if Instant::now() > end {
@@ -259,7 +259,7 @@ fn token(path: &Path) -> Result<String, FetchError> {
     let fail = |what: String| FetchError::Token(path.to_owned(), what);
     let file = forebay_system::private::secret(path).map_err(|e| fail(e.to_string()))?;
     let mut text = String::new();
-    file.take(LARGEST_TOKEN).read_to_string(&mut text).map_err(|e| fail(e.to_string()))?;
+    file.take(MAX_TOKEN).read_to_string(&mut text).map_err(|e| fail(e.to_string()))?;
     let text = text.trim();
     // Anything else could end the header.
     if text.is_empty() || !text.bytes().all(|b| b.is_ascii_graphic()) {

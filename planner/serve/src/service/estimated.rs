@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use forebay_config::ConfigError;
 use forebay_plan::estimate;
-use forebay_plan::input::LARGEST;
+use forebay_plan::input::MAX_FILE;
 use forebay_plan::network::{Demand, Network};
 
 use super::Service;
@@ -17,7 +17,7 @@ impl Service {
         measured: Vec<Demand>,
     ) -> Result<(Vec<Demand>, Option<usize>), ConfigError> {
         let Some(file) = &self.config.files.links else { return Ok((measured, None)) };
-        let text = forebay_input::text(file, LARGEST)?;
+        let text = forebay_input::text(file, MAX_FILE)?;
         let carried = estimate::carried_json(file, &text, &self.fixed.topology)?;
         let measured = Network {
             topology: self.fixed.topology.clone(),

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use forebay_config::ConfigError;
 use forebay_plan::estimate;
-use forebay_plan::input::LARGEST;
+use forebay_plan::input::MAX_FILE;
 use forebay_plan::lp::SolveError;
 use forebay_plan::paths::PathCache;
 use forebay_plan::vswitch::Program;
@@ -199,7 +199,7 @@ impl Service {
         match &self.config.files.demands {
             Some(file) => {
                 let json = forebay_input::extension(file) == Some("json");
-                let text = DemandText { json, text: forebay_input::text(file, LARGEST)? };
+                let text = DemandText { json, text: forebay_input::text(file, MAX_FILE)? };
                 let fresh = kept.as_ref() != Some(&text);
                 Ok((text, fresh))
             }

@@ -13,7 +13,7 @@ use forebay_serve::token::Hash;
 use forebay_serve::{Error as ServiceError, Stop};
 use serde_json::{Value, json};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// A stand-in for GoBGP's command, which records how it is called.
 const GOBGP: &str = "#!/bin/sh\necho \"$@\" >> \"$(dirname \"$0\")/calls\"\n";
 const TOPOLOGY: &str = r#"{"directed": true, "nodes": [{"id": 1, "label": "in1"}, {"id": 2, "label": "in2"}, {"id": 3, "label": "out"}],
@@ -107,9 +107,9 @@ fn tokens() -> String {
 }
 
 fn until(what: &str, mut so: impl FnMut() -> bool) {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     while !so() {
-        assert!(Instant::now() < end, "{what}: not within {PATIENCE:?}");
+        assert!(Instant::now() < end, "{what}: not within {TIMEOUT:?}");
         std::thread::sleep(Duration::from_millis(100));
     }
 }

@@ -17,7 +17,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use socket2::{Domain, Socket, Type};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tls").join(name)
@@ -82,7 +82,7 @@ fn start(name: &str) -> Running {
     let stop = Stop::default();
     let own = stop.clone();
     let thread = std::thread::spawn(move || forebay_serve::run(&config, &own));
-    let end = std::time::Instant::now() + PATIENCE;
+    let end = std::time::Instant::now() + TIMEOUT;
     while TcpStream::connect(at).is_err() {
         assert!(!thread.is_finished() && std::time::Instant::now() < end, "it listens");
         std::thread::sleep(Duration::from_millis(10));
@@ -115,7 +115,7 @@ fn ask(
     };
     let client = ClientConnection::new(Arc::new(config), "localhost".try_into().unwrap()).unwrap();
     let socket = TcpStream::connect(at).map_err(|e| e.to_string())?;
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.set_read_timeout(Some(TIMEOUT)).unwrap();
     let mut stream = StreamOwned::new(client, socket);
     let token = token.map_or(String::new(), |t| format!("authorization: Bearer {t}\r\n"));
     let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{token}\r\n");
@@ -147,7 +147,7 @@ fn neighbours_are_known_by_their_certificates() {
     assert!(ask(running.at, Some("forged"), None, "/v1/program").is_err());
     // Clear text gets no answer.
     let mut plain = TcpStream::connect(running.at).unwrap();
-    plain.set_read_timeout(Some(PATIENCE)).unwrap();
+    plain.set_read_timeout(Some(TIMEOUT)).unwrap();
     plain.write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
     let mut bytes = Vec::new();
     let _ = plain.read_to_end(&mut bytes);

@@ -47,7 +47,7 @@ const PAUSE: Nanos = Nanos::from_millis(300);
 /// Without any answer for this long the other end counts as unreachable.
 const UNREACHABLE: Nanos = Nanos::from_secs(3);
 /// Answers are awaited for at most this multiple of the longest round trip.
-const PATIENCE: f64 = 1.5;
+const TIMEOUT_RTTS: f64 = 1.5;
 
 /// The settings of a check.
 #[derive(Clone, Copy, Debug)]
@@ -216,7 +216,7 @@ impl Prober {
 
     /// Returns how long the answers to `phase` are awaited.
     fn patience(&self, phase: Phase) -> Nanos {
-        let answers = Nanos::from_secs_f64(self.longest_rtt.as_secs_f64() * PATIENCE);
+        let answers = Nanos::from_secs_f64(self.longest_rtt.as_secs_f64() * TIMEOUT_RTTS);
         match phase {
             Phase::Codepoints if self.longest_rtt == Nanos::ZERO => UNREACHABLE,
             Phase::Codepoints | Phase::Ramp(_) => answers.max(Nanos::from_millis(50)),

@@ -17,7 +17,7 @@ const MARKED: f64 = 0.05;
 /// L4S packet may have to wait for one.
 const WHOLE_PACKET: Nanos = Nanos::from_millis(5);
 /// The largest share that is allowed for that.
-const MOST_MARKED: f64 = 0.5;
+const MAX_MARKED: f64 = 0.5;
 /// Fewer marks than this share under overload are none.
 pub(crate) const UNMARKED: f64 = 0.002;
 /// ECT(1) packets that wait for this part of what classic packets wait are in the same queue.
@@ -264,7 +264,7 @@ impl<'a> Evidence<'a> {
         let classic = self.of(Phase::Light, Ecn::NotEct);
         let is_calm = self.samples.delay(classic, 0.05).is_none_or(|delay| delay < STANDING);
         let packet = rate.time_for(load()).as_secs_f64() / WHOLE_PACKET.as_secs_f64();
-        let is_bursty = is_calm && light.marked > (MARKED + packet).min(MOST_MARKED);
+        let is_bursty = is_calm && light.marked > (MARKED + packet).min(MAX_MARKED);
         if is_bursty {
             self.say(
                 Kind::MarkedWithoutLoad,

@@ -11,7 +11,7 @@ use super::half::{Half, is_before};
 use super::segment::{Segment, Timestamps};
 
 /// The most times of an end that wait for their echo.
-const MOST_WAITING: usize = 4_096;
+const MAX_WAITING: usize = 4_096;
 /// An end is where its round trip is below this.
 const HERE: Nanos = Nanos::from_micros(500);
 /// It is also there where its round trip is below this part of both.
@@ -50,7 +50,7 @@ impl Loop {
         if self.waiting.back().is_some_and(|last| !is_before(last.0, clock)) {
             return;
         }
-        if self.waiting.len() >= MOST_WAITING {
+        if self.waiting.len() >= MAX_WAITING {
             self.waiting.pop_front();
         }
         self.waiting.push_back((clock, at));

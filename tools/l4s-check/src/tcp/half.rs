@@ -10,14 +10,14 @@ use super::segment::{Counters, Flags, Segment, Timestamps};
 
 /// The most segments of a direction that wait for their acknowledgement. Beyond it the oldest one
 /// gives no round trip.
-pub(super) const MOST_OUTSTANDING: usize = 4_096;
+pub(super) const MAX_OUTSTANDING: usize = 4_096;
 /// The most gaps between segments that are remembered.
-const MOST_GAPS: usize = 256;
+const MAX_GAPS: usize = 256;
 /// The payload of a segment whose connection does not say how large they are: an Ethernet frame
 /// with IPv4 and timestamps.
 pub(super) const SEGMENT: u32 = 1_448;
 /// The largest payload of an Ethernet frame.
-const LARGEST_PLAIN: u32 = 1_460;
+const MAX_PLAIN: u32 = 1_460;
 /// Two equal packets within this time are one packet that was captured twice.
 const TWICE: Nanos = Nanos::from_millis(1);
 /// The modulus of the counters of the AccECN option.
@@ -185,7 +185,7 @@ impl Half {
     pub(super) fn count(&self, bytes: u64) -> u64 {
         match self.segment {
             Some(size) => bytes.div_ceil(u64::from(size.max(1))),
-            None if bytes <= LARGEST_PLAIN.into() => bytes.min(1),
+            None if bytes <= MAX_PLAIN.into() => bytes.min(1),
             None => bytes.div_ceil(SEGMENT.into()),
         }
     }
@@ -210,7 +210,7 @@ impl Half {
         *self.segments.of(segment.ecn) += count;
         *self.bytes.of(segment.ecn) += u64::from(segment.payload);
         if segment.ecn == Ecn::Ce {
-            if self.marks_waiting.len() >= MOST_OUTSTANDING {
+            if self.marks_waiting.len() >= MAX_OUTSTANDING {
                 self.marks_waiting.pop_front();
             }
             self.marks_waiting.push_back((end, count));
@@ -237,7 +237,7 @@ impl Half {
     fn on_new(&mut self, segment: &Segment, (start, end): (i64, i64), count: u64) {
         let next = self.next.unwrap_or(start);
         if start > next {
-            if self.gaps.len() >= MOST_GAPS {
+            if self.gaps.len() >= MAX_GAPS {
                 self.gaps.pop_front();
             }
             self.gaps.push_back((next, start));
@@ -249,7 +249,7 @@ impl Half {
         } else {
             *self.since_ect1.of(segment.ecn) += count;
         }
-        if self.outstanding.len() >= MOST_OUTSTANDING {
+        if self.outstanding.len() >= MAX_OUTSTANDING {
             self.outstanding.pop_front();
             self.forgotten += 1;
         }

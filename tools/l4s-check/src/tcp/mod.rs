@@ -6,9 +6,9 @@
 //!
 //! | what | bound | beyond it |
 //! |---|---|---|
-//! | connections | [`MOST_CONNECTIONS`] | packets of others are counted |
+//! | connections | [`MAX_CONNECTIONS`] | packets of others are counted |
 //! | segments that wait for their acknowledgement | 4096 of each direction | the oldest one gives no round trip |
-//! | packets whose time is kept | [`MOST_RECORDS`] | codepoints and marks are counted further, delays are not |
+//! | packets whose time is kept | [`MAX_RECORDS`] | codepoints and marks are counted further, delays are not |
 //!
 //! What makes packets the same:
 //!
@@ -48,9 +48,9 @@ pub use report::{
 pub use segment::{Counters, Flags, Segment, Timestamps};
 
 /// The most connections that are followed.
-pub const MOST_CONNECTIONS: usize = 4_096;
+pub const MAX_CONNECTIONS: usize = 4_096;
 /// The most packets whose time and delay are kept, over all connections.
-pub const MOST_RECORDS: usize = 4 << 20;
+pub const MAX_RECORDS: usize = 4 << 20;
 
 /// What is known of the packets of a capture so far.
 #[derive(Clone, Debug)]
@@ -75,7 +75,7 @@ impl Analysis {
             connections: Vec::new(),
             latest: HashMap::new(),
             at,
-            room: MOST_RECORDS,
+            room: MAX_RECORDS,
             packets: 0,
             segments: 0,
             not_followed: 0,
@@ -106,7 +106,7 @@ impl Analysis {
         let known = self.latest.get(&key).copied();
         let number = match known.filter(|&n| !self.connections[n].is_over(segment)) {
             Some(number) => number,
-            None if self.connections.len() >= MOST_CONNECTIONS => {
+            None if self.connections.len() >= MAX_CONNECTIONS => {
                 self.not_followed += 1;
                 return;
             }

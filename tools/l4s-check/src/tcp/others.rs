@@ -8,7 +8,7 @@ use forebay_capture::{IpPacket, LeftOut};
 use serde::Serialize;
 
 /// The most kinds that are counted apart.
-const MOST_KINDS: usize = 256;
+const MAX_KINDS: usize = 256;
 /// Kinds that a sentence names.
 const NAMED: usize = 3;
 /// The protocol number of TCP.
@@ -123,7 +123,7 @@ pub(super) struct Others(BTreeMap<Kind, u64>);
 
 impl Others {
     fn add(&mut self, kind: Kind, packets: u64) {
-        if packets > 0 && (self.0.len() < MOST_KINDS || self.0.contains_key(&kind)) {
+        if packets > 0 && (self.0.len() < MAX_KINDS || self.0.contains_key(&kind)) {
             *self.0.entry(kind).or_default() += packets;
         }
     }

@@ -18,7 +18,7 @@ use crate::report::{Finding, Kind, Verdict};
 /// The most segments before a byte that are looked at for the one with the byte.
 const NEAR: usize = 64;
 /// Twice the largest payload of a packet.
-const LARGEST: i64 = 1 << 20;
+const MAX_DISTANCE: i64 = 1 << 20;
 /// Sequence numbers wrap at this one.
 const WRAP: i64 = 1 << 32;
 
@@ -190,7 +190,7 @@ impl Way {
         }
         for data in &arrived.data {
             let seq = data.seq + shift;
-            let near = starts.range_mut(seq - LARGEST..=seq).rev().take(NEAR);
+            let near = starts.range_mut(seq - MAX_DISTANCE..=seq).rev().take(NEAR);
             let fits = |left: &&mut (&Data, u32)| {
                 let (sent, left) = **left;
                 seq < sent.seq + i64::from(sent.len)

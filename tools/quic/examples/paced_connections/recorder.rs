@@ -18,7 +18,7 @@ const LEAST: usize = 1000;
 /// Connections of which intervals are recorded, as a share of all: one in so many.
 const SAMPLED: u64 = 8;
 /// The most intervals that are kept.
-const MOST: usize = 1 << 22;
+const MAX_INTERVALS: usize = 1 << 22;
 
 /// What was recorded since the last [`Recorder::take`].
 #[derive(Default)]
@@ -78,7 +78,7 @@ impl Recorder {
         let now = Instant::now();
         let wanted = self.rate.time_for(Bytes(len as u64)).0 as f64 / 1e9;
         if let Some(before) = last.insert(id, now)
-            && recorded.errors.len() < MOST
+            && recorded.errors.len() < MAX_INTERVALS
         {
             recorded.errors.push(((now - before).as_secs_f64() - wanted).abs());
         }

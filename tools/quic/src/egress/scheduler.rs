@@ -18,7 +18,7 @@ pub(super) const OTHERS: FlowId = FlowId(0);
 
 /// The longest UDP datagram as a frame. The buffer's limit is in packets, so this is just an upper
 /// bound.
-const LARGEST: Bytes = Bytes(14 + 65_535);
+const MAX_FRAME: Bytes = Bytes(14 + 65_535);
 
 pub(super) enum Scheduler {
     Drop(Shaped),
@@ -53,7 +53,7 @@ impl Scheduler {
                 Schedule::Fair => Order::RoundRobin,
             },
             hysteresis: config.hysteresis,
-            largest: LARGEST,
+            largest: MAX_FRAME,
         };
         Ok(Self::Zd(Box::new(Gate::new(gate, shaped)?)))
     }

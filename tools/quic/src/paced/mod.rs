@@ -50,7 +50,7 @@ use message::Message;
 use state::State;
 
 /// The largest number of segments that quinn puts into one transmit.
-const MOST_SEGMENTS: u8 = 10;
+const MAX_SEGMENTS: u8 = 10;
 
 /// The configuration of a [`PacedSocket`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,7 +150,7 @@ impl PacedSocket {
     /// # Errors
     /// Returns an error if a setting is out of range or the thread does not start.
     pub fn new(inner: Arc<dyn AsyncUdpSocket>, config: &Config) -> Result<Arc<Self>, Error> {
-        let (value, max) = (u64::from(config.segments), u64::from(MOST_SEGMENTS));
+        let (value, max) = (u64::from(config.segments), u64::from(MAX_SEGMENTS));
         if !(1..=max).contains(&value) {
             return Err(ConfigError::OutOfRange { setting: "segments", value, min: 1, max }.into());
         }

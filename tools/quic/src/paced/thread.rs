@@ -16,7 +16,7 @@ use crate::outlet::Outlet;
 /// How long the thread still sends after the socket was dropped.
 const LINGER: Nanos = Nanos::from_secs(1);
 /// The longest sleep in nanoseconds; a longer time may exceed the range of the system's clocks.
-const LONGEST: u64 = 3_600_000_000_000;
+const MAX_SLEEP: u64 = 3_600_000_000_000;
 
 /// Starts the thread, which sends through `socket`.
 pub(super) fn start(shared: Arc<Shared>, socket: Arc<dyn AsyncUdpSocket>) -> io::Result<()> {
@@ -61,7 +61,7 @@ fn next(shared: &Shared, work: &mut Work, refused: &[bool], ends: &mut Option<Na
             continue;
         }
         state.sleep();
-        let time = Duration::from_nanos(until.saturating_sub(now).0.min(LONGEST));
+        let time = Duration::from_nanos(until.saturating_sub(now).0.min(MAX_SLEEP));
         let waited = shared.sooner.wait_timeout(state, time);
         state = waited.unwrap_or_else(PoisonError::into_inner).0;
         state.sleeps = false;

@@ -20,7 +20,7 @@ use crate::overload::{Sink, Source};
 use crate::record::{Download, Recorded};
 
 /// The longest download.
-const LONGEST: Nanos = Nanos::from_secs(120);
+const MAX_DOWNLOAD: Nanos = Nanos::from_secs(120);
 /// The size of the receive buffers of sockets, which the kernel doubles. A process that does not
 /// run for 20 ms loses nothing at 1 Gbit/s.
 const SOCKET_BUFFER: libc::c_int = 8 << 20;
@@ -77,7 +77,7 @@ impl Path {
         let client = sim.add_endpoint(CLIENT.parse().unwrap(), Self::client(size)).unwrap();
         let server = sim.add_endpoint(SERVER.parse().unwrap(), Self::server()).unwrap();
         sim.join(client, server, there, back).unwrap();
-        sim.run_until(LONGEST);
+        sim.run_until(MAX_DOWNLOAD);
         let (client, server) = (sim.endpoint(client), sim.endpoint(server));
         let download = client.endpoint.application();
         let took = download.finished.unwrap_or_else(|| panic!("{download:?}"));
@@ -155,7 +155,7 @@ impl Setup {
         let source = thread::spawn(move || {
             let source = Source::new(CLIENT.parse().unwrap(), rate, time);
             let mut source = Recorded::new(source);
-            let ended = drive(&far, &mut source, start, LONGEST, |s| s.endpoint.has_ended());
+            let ended = drive(&far, &mut source, start, MAX_DOWNLOAD, |s| s.endpoint.has_ended());
             assert!(ended.unwrap(), "the sender ends");
             source.sent
         });
@@ -177,7 +177,7 @@ impl Setup {
         let server = thread::spawn(move || {
             let mut server = Path::server();
             let mut has_served = false;
-            let ended = drive(&far, &mut server, start, LONGEST, |server| {
+            let ended = drive(&far, &mut server, start, MAX_DOWNLOAD, |server| {
                 let open = server.endpoint.connections().count();
                 has_served |= open > 0;
                 has_served && open == 0
@@ -186,7 +186,7 @@ impl Setup {
             server.sent
         });
         let mut client = Path::client(size);
-        let ended = drive(&near, &mut client, start, LONGEST, |client| {
+        let ended = drive(&near, &mut client, start, MAX_DOWNLOAD, |client| {
             let download = client.endpoint.application();
             download.finished.is_some() && client.endpoint.connections().count() == 0
         });

@@ -11,7 +11,7 @@ use forebay_system::clock;
 use forebay_units::Nanos;
 
 /// The longest wait on a slow machine.
-const PATIENCE: Nanos = Nanos::from_secs(60);
+const TIMEOUT: Nanos = Nanos::from_secs(60);
 
 /// Two sockets of the loopback interface, one of each IP version.
 fn sockets() -> [(UdpSocket, UdpSocket); 2] {
@@ -27,7 +27,7 @@ fn a_download_over_sockets_is_complete() {
         let server = thread::spawn(move || {
             let mut server = Quic::server(2, TransportConfig::default(), Files::default()).unwrap();
             let mut has_served = false;
-            let ended = drive(&far, &mut server, start, PATIENCE, |server| {
+            let ended = drive(&far, &mut server, start, TIMEOUT, |server| {
                 let open = server.connections().count();
                 has_served |= open > 0;
                 has_served && open == 0
@@ -37,7 +37,7 @@ fn a_download_over_sockets_is_complete() {
         let download = Download::new(3_000_000);
         let mut client = Quic::client(1, TransportConfig::default(), address, download).unwrap();
         // The client goes on until its close has been sent and its connection is gone.
-        let ended = drive(&near, &mut client, start, PATIENCE, |client| {
+        let ended = drive(&near, &mut client, start, TIMEOUT, |client| {
             client.application().finished.is_some() && client.connections().count() == 0
         });
         assert!(ended.unwrap(), "{:?}", client.application());
@@ -71,8 +71,8 @@ fn the_ecn_field_passes_in_both_ip_versions() {
             let start = clock::now();
             let mut sender = Codepoint { to: Some((far.local_addr().unwrap(), ecn)), got: None };
             let mut receiver = Codepoint { to: None, got: None };
-            assert!(drive(&near, &mut sender, start, PATIENCE, |s| s.to.is_none()).unwrap());
-            assert!(drive(&far, &mut receiver, start, PATIENCE, |r| r.got.is_some()).unwrap());
+            assert!(drive(&near, &mut sender, start, TIMEOUT, |s| s.to.is_none()).unwrap());
+            assert!(drive(&far, &mut receiver, start, TIMEOUT, |r| r.got.is_some()).unwrap());
             assert_eq!(receiver.got, Some((ecn, b"marked".to_vec())));
         }
     }

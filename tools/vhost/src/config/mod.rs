@@ -32,7 +32,7 @@ const MIN_IN_BUFFER: u64 = 16;
 /// Length in bytes of a full Ethernet frame.
 const FULL_FRAME: u64 = 1514;
 /// Length in bytes of the longest packet, a super-packet, that each queue must have room for twice.
-const LONGEST: u64 = 65_550;
+const MAX_PACKET: u64 = 65_550;
 
 /// What happens when the scheduled buffer is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -162,7 +162,7 @@ impl Configuration for VhostConfig {
         };
         if let Some(limit) = &table.limit
             && (scheduler.limit.packets < 2 * own
-                || scheduler.limit.bytes.is_some_and(|b| b.0 < 2 * LONGEST * u64::from(own)))
+                || scheduler.limit.bytes.is_some_and(|b| b.0 < 2 * MAX_PACKET * u64::from(own)))
         {
             let message = "is too small: each queue needs room for two packets, of up to 65550 B";
             return Err(source.error_at(limit.span(), "vhost.limit", message));

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
 
-use super::{FULL_FRAME, LONGEST, MAX_PACKETS, Mode, Schedule, VhostTable};
+use super::{FULL_FRAME, MAX_PACKET, MAX_PACKETS, Mode, Schedule, VhostTable};
 
 /// The words that a policy may be.
 const WORDS: &[&str] = &["fifo", "fair", "strict", "dualpi2"];
@@ -98,7 +98,7 @@ fn limited(mut discipline: Discipline, table: &VhostTable, rate: Option<Rate>) -
     discipline.settings.limit = given.or(rate.is_none().then_some(packets));
     let mut discipline = rate.map_or(discipline, |rate| discipline.at_rate(rate));
     if let Some(Limit::Bytes(bytes)) = &mut discipline.settings.limit {
-        *bytes = (*bytes).max(Bytes(2 * LONGEST));
+        *bytes = (*bytes).max(Bytes(2 * MAX_PACKET));
     }
     discipline
 }

@@ -19,7 +19,7 @@ use crate::support::transfer::{FILLING, Transfers};
 /// The latest that a tick may be after the one before it.
 const LATEST_TICK: Nanos = Nanos::from_millis(50);
 /// The longest time of a command.
-const LONGEST_COMMAND: Duration = Duration::from_secs(2);
+const MAX_COMMAND: Duration = Duration::from_secs(2);
 /// The time of each attack.
 const ATTACK: Duration = Duration::from_secs(20);
 
@@ -110,7 +110,7 @@ fn no_tick_is_late_and_no_command_slow_while_other_users_attack() {
     for phase in &phases {
         assert!(latest(&times, phase).0 < LATEST_TICK, "{}", phase.what);
         for (name, longest) in phase.commands {
-            assert!(longest < LONGEST_COMMAND, "{}: {name} took {longest:.1?}", phase.what);
+            assert!(longest < MAX_COMMAND, "{}: {name} took {longest:.1?}", phase.what);
         }
     }
     assert_eq!(sites.said().matches("mode delay control -> open").count(), 0);

@@ -15,7 +15,7 @@ const LATE: Nanos = Nanos::from_millis(1);
 /// The coarsest resolution of high-resolution timers.
 const COARSE: Nanos = Nanos::from_micros(10);
 /// The largest slewing rate of the kernel (`MAXFREQ`, in parts per million).
-const MOST_SLEW: f64 = 500.0;
+const MAX_SLEW: f64 = 500.0;
 
 pub(super) fn checks(clock: &Clock) -> Vec<Check> {
     let named = clock.source.as_deref().unwrap_or("not told");
@@ -49,7 +49,7 @@ pub(super) fn checks(clock: &Clock) -> Vec<Check> {
         None => Check::new(AREA, "CLOCK_MONOTONIC", "the kernel does not tell how it is slewed"),
         Some(ppm) => {
             let check = Check::new(AREA, "CLOCK_MONOTONIC", format!("slewed by {ppm:+.1} ppm"));
-            if ppm.abs() >= MOST_SLEW {
+            if ppm.abs() >= MAX_SLEW {
                 check.note("as far as the kernel goes: the hardware's clock is bad, and rates are off by as much")
             } else {
                 check

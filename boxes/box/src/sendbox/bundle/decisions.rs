@@ -13,7 +13,7 @@ const FEWEST: usize = 10;
 /// The time for which more are kept, so that a reader that asks every second misses none.
 const RECENT: Nanos = Nanos::from_secs(10);
 /// The most decisions that are kept.
-const MOST: usize = 64;
+const MAX_DECISIONS: usize = 64;
 
 /// The last decisions of a bundle, with their numbers.
 pub(super) struct Decisions {
@@ -37,10 +37,9 @@ impl Decisions {
     /// Keeps an event of any kind.
     pub(super) fn keep(&mut self, now: Nanos, event: Event) {
         while self.list.len() >= FEWEST
-            && self
-                .list
-                .front()
-                .is_some_and(|(at, _)| self.list.len() >= MOST || now.saturating_sub(*at) > RECENT)
+            && self.list.front().is_some_and(|(at, _)| {
+                self.list.len() >= MAX_DECISIONS || now.saturating_sub(*at) > RECENT
+            })
         {
             self.list.pop_front();
         }

@@ -9,7 +9,7 @@ use proptest::strategy::ValueTree as _;
 use proptest::test_runner::TestRunner;
 
 use super::super::*;
-use crate::SILENCE;
+use crate::HEARTBEAT_TIMEOUT;
 
 fn prefixes(list: &[&str]) -> Vec<IpNet> {
     list.iter().map(|p| p.parse().unwrap()).collect()
@@ -82,7 +82,7 @@ fn no_packet_is_in_a_bundle_when_the_process_is_silent() {
     observer.report_alive(clock::now() + margin).unwrap();
     assert_eq!(answer(&observer), 0);
     // The program's clock is as exact as the kernel's tick.
-    observer.report_alive(clock::now().saturating_sub(SILENCE * 2)).unwrap();
+    observer.report_alive(clock::now().saturating_sub(HEARTBEAT_TIMEOUT * 2)).unwrap();
     assert_eq!(answer(&observer), -1, "too long ago");
     observer.report_alive(clock::now() + margin).unwrap();
     assert_eq!(answer(&observer), 0, "it is back");

@@ -40,7 +40,7 @@ const STEP_SAMPLES: u64 = 4;
 /// The smallest raise of a step, as a share of the rate.
 const LEAST_RAISE: f64 = 0.08;
 /// The largest raise of a step, and the raise after lost rate.
-const MOST_RAISE: f64 = 0.25;
+const MAX_RAISE: f64 = 0.25;
 /// A raise is this multiple of what the received rate varies by.
 const RAISE_NOISE: f64 = 5.0;
 /// The received rate followed a step if it rose by this share of the raise.
@@ -58,11 +58,11 @@ const TAKEN: f64 = 0.5;
 /// The time after a failed test in which doubt alone starts no other; each failure quadruples it.
 const DOUBT_WAIT: Nanos = Nanos::from_secs(4);
 /// The limit of [`DOUBT_WAIT`] after failures.
-const LONGEST_DOUBT_WAIT: Nanos = Nanos::from_secs(64);
+const MAX_DOUBT_WAIT: Nanos = Nanos::from_secs(64);
 /// The time after a failed test in which lost rate starts no other; each failure doubles it.
 const LOST_WAIT: Nanos = Nanos::from_secs(1);
 /// The limit of [`LOST_WAIT`] after failures.
-const LONGEST_LOST_WAIT: Nanos = Nanos::from_secs(16);
+const MAX_LOST_WAIT: Nanos = Nanos::from_secs(16);
 /// A path that was seen empty within this many round trips gives a doubt about holding back.
 const EMPTY_RTTS: u64 = 5;
 /// A delay above this multiple of the controller's target is a queue that it does not want.
@@ -89,7 +89,7 @@ const ABOVE_FAIR: f64 = 0.9;
 /// What is left of the floor after each window of that.
 const DECAY: f64 = 0.95;
 /// The largest loss that is made up for.
-const MOST_LOSS: f64 = 0.2;
+const MAX_LOSS: f64 = 0.2;
 /// The floor falls to the received rate when less than this share of the sent rate arrives.
 const STARVED: f64 = 0.95;
 
@@ -241,9 +241,9 @@ impl Guard {
     /// Returns the share of bytes that arrive.
     ///
     /// Where others fill a short buffer, packets are lost at any rate, so that less arrives than is
-    /// sent without a longer queue. Loss above [`MOST_LOSS`] is not made up for.
+    /// sent without a longer queue. Loss above [`MAX_LOSS`] is not made up for.
     fn delivered(&self) -> f64 {
-        1.0 - self.loss().min(MOST_LOSS)
+        1.0 - self.loss().min(MAX_LOSS)
     }
 
     /// Returns the rate to send at where the controller wants `wanted`, and what a test showed, if
@@ -366,11 +366,11 @@ impl Guard {
             return;
         }
         let mut before = latest.received;
-        let mut raise = (RAISE_NOISE * self.variation).clamp(LEAST_RAISE, MOST_RAISE);
+        let mut raise = (RAISE_NOISE * self.variation).clamp(LEAST_RAISE, MAX_RAISE);
         if lost {
             let half = self.samples.latest(length / 2).map(|rates| rates.received);
             before = before.min(half.unwrap_or(before));
-            raise = MOST_RAISE;
+            raise = MAX_RAISE;
         }
         let rate = (before / self.delivered()).max(self.floor) * (1.0 + raise);
         let others = latest.others;
@@ -424,10 +424,10 @@ impl Guard {
             // What the step sent too much is a queue now, which the floor must let drain.
             self.empty_at = None;
             self.doubt_at = m.now + self.doubt_wait;
-            self.doubt_wait = (self.doubt_wait * 4).min(LONGEST_DOUBT_WAIT);
+            self.doubt_wait = (self.doubt_wait * 4).min(MAX_DOUBT_WAIT);
             if test.lost {
                 self.lost_at = m.now + self.lost_wait;
-                self.lost_wait = (self.lost_wait * 2).min(LONGEST_LOST_WAIT);
+                self.lost_wait = (self.lost_wait * 2).min(MAX_LOST_WAIT);
             }
         }
         let rate = |bytes: f64| Rate::from_bps_f64(bytes * 8.0);

@@ -16,18 +16,18 @@ use crate::zd::order::{Findings, Queue};
 /// The length of a datagram in bytes.
 const DATAGRAM: usize = 1_000;
 /// The time in which a condition must come true, by the guest's clock.
-const PATIENCE: Duration = Duration::from_secs(300);
+const CONDITION_TIMEOUT: Duration = Duration::from_secs(300);
 /// The interval at which a condition is checked.
 const ROUND: Duration = Duration::from_millis(100);
 /// The time for which flows fill the queue before the disturbance.
 const FILLED: Duration = Duration::from_millis(500);
 
-/// Waits until a condition is true; an error after [`PATIENCE`].
+/// Waits until a condition is true; an error after [`CONDITION_TIMEOUT`].
 fn until(what: &str, mut so: impl FnMut() -> Result<bool, Failure>) -> Result<(), Failure> {
     let begun = Instant::now();
     while !so()? {
-        if begun.elapsed() > PATIENCE {
-            return Err(format!("{what}: not so after {PATIENCE:?}").into());
+        if begun.elapsed() > CONDITION_TIMEOUT {
+            return Err(format!("{what}: not so after {CONDITION_TIMEOUT:?}").into());
         }
         thread::sleep(ROUND);
     }
@@ -187,7 +187,7 @@ fn left_over(sink: Option<&Sink>, before: Counters) -> Result<Findings, Failure>
     let mut left = u64::MAX;
     // The receiver has a listening socket.
     let listens = u64::from(sink.is_some());
-    while left > listens && begun.elapsed() < PATIENCE {
+    while left > listens && begun.elapsed() < CONDITION_TIMEOUT {
         thread::sleep(Duration::from_secs(5));
         left = network::sockets()? + sink.map_or(0, |sink| sink.seen().sockets);
     }

@@ -14,7 +14,7 @@ use super::Failure;
 use super::command::run;
 
 /// The longest packet that a read returns: a virtio header and a super-packet.
-const LONGEST: usize = 10 + 65_535;
+const MAX_PACKET: usize = 10 + 65_535;
 /// `TUNSETIFF` and `TUNSETOFFLOAD` (linux/if_tun.h), for which libc has no names.
 const TUNSETIFF: libc::Ioctl = 0x4004_54ca;
 const TUNSETOFFLOAD: libc::Ioctl = 0x4004_54d0;
@@ -49,7 +49,7 @@ pub(super) fn device(name: &str, length: u32) -> Result<File, Failure> {
 /// leave to the device; at `rate` bit/s if it is given.
 pub(super) fn carry(mut from: File, mut to: File, rate: Option<u64>) {
     thread::spawn(move || {
-        let mut packet = vec![0; LONGEST];
+        let mut packet = vec![0; MAX_PACKET];
         let mut next = Instant::now();
         while let Ok(length) = from.read(&mut packet) {
             if let Some(rate) = rate {

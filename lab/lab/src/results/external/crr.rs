@@ -8,7 +8,7 @@ use rmp_serde::Deserializer;
 use serde::Deserialize;
 use snap::read::FrameDecoder;
 
-use super::LARGEST;
+use super::MAX_FILE;
 use super::crusader::Crusader;
 
 /// The first eight bytes of a file, little-endian.
@@ -66,14 +66,14 @@ fn decompress(file: &[u8]) -> Result<Vec<u8>, Fault> {
     rest.set_position(HEADER as u64);
     let mut frames = FrameDecoder::new(rest);
     let mut content = Vec::new();
-    let result = frames.by_ref().take(LARGEST + 1).read_to_end(&mut content);
+    let result = frames.by_ref().take(MAX_FILE + 1).read_to_end(&mut content);
     let at = frames.get_ref().position();
     if let Err(e) = result {
         let problem = format!("the compressed content is damaged or incomplete: {e}");
         return Err(Fault { at, problem });
     }
-    if content.len() as u64 > LARGEST {
-        let problem = format!("more than {LARGEST} bytes of content, which is too large");
+    if content.len() as u64 > MAX_FILE {
+        let problem = format!("more than {MAX_FILE} bytes of content, which is too large");
         return Err(Fault { at, problem });
     }
     Ok(content)
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn a_small_file_of_much_content_is_refused() {
-        let large = vec![0xC0; (LARGEST + 2) as usize];
+        let large = vec![0xC0; (MAX_FILE + 2) as usize];
         let small = file(2, &large);
         assert!(small.len() < 8 << 20);
         assert!(read(&small).unwrap_err().problem.contains("too large"));

@@ -24,7 +24,7 @@ use super::{Progress, RoundTrip, Run};
 pub const TOOL: &str = "tool";
 
 /// The largest file, also after decompression.
-const LARGEST: u64 = 64 << 20;
+const MAX_FILE: u64 = 64 << 20;
 
 /// Loads the results in the file at `path`: JSON of one of the tools, or crusader's own format,
 /// also compressed. A file may have several runs, such as a download and an upload.
@@ -93,7 +93,7 @@ fn read(path: &Path) -> Result<Vec<u8>, StoreError> {
         source: io::Error::other(problem),
     };
     let Contents { octets, is_cut } =
-        forebay_input::read(path, LARGEST).map_err(|e| fault(e.message))?;
+        forebay_input::read(path, MAX_FILE).map_err(|e| fault(e.message))?;
     match is_cut {
         false => Ok(octets),
         true => Err(fault("the compressed file ends early: copy it again".to_owned())),

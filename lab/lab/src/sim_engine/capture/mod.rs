@@ -27,7 +27,7 @@ use crate::results::{Run, store};
 use crate::scenario::{IpVersion, Scenario};
 
 /// The largest capture of a run in bytes. Some 6 million packets fit.
-pub const LARGEST: u64 = 1 << 30;
+pub const MAX_CAPTURE: u64 = 1 << 30;
 
 /// The virtual time zero in nanoseconds since 1970: 1 January 2000, as in other exports.
 const EPOCH: u64 = 946_684_800_000_000_000;

@@ -19,7 +19,7 @@ const PER_SEGMENT: u64 = 2_304;
 /// The initial size of the buffer on the laboratory's hosts (`tcp_wmem`).
 const FIRST: u64 = 65_536;
 /// The largest size of the buffer on the laboratory's hosts (`tcp_wmem`).
-const LARGEST: u64 = 32 << 20;
+const MAX_BUFFER: u64 = 32 << 20;
 /// The payload of a device's largest super-packet, without room for headers, in whole segments.
 const SUPER_PACKET: u64 = 65_279 / MSS * MSS;
 /// The bytes that the laboratory's programs write in one call.
@@ -160,7 +160,7 @@ impl Sender {
         if self.in_flight() < self.window.size {
             let times = self.control.buffered_windows();
             let wanted = times * u64::from(self.window.size) * PER_SEGMENT;
-            self.buffer.limit = self.buffer.limit.max(wanted.min(LARGEST));
+            self.buffer.limit = self.buffer.limit.max(wanted.min(MAX_BUFFER));
             self.usage.stamp = now;
         }
         let taken = self.buffer.taken(self.una, self.written);

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::{BMP_HOLD, LEARNS, PATIENCE, SETTLE, SILENCE, TWO, TwoIsps};
+use super::{BMP_HOLD, BMP_TIMEOUT, LEARNS, SETTLE, SETTLE_TIMEOUT, TWO, TwoIsps};
 use crate::client::{self, HOLD, client_name};
 use crate::daemons::reflector_name;
 use crate::record::Tables;
@@ -79,16 +79,16 @@ impl TwoIsps<'_> {
         let was = is_up(&well) && well["stuck"] == 0;
         self.event(&format!("{}: the BMP session is stuck", TWO[LEARNS].0));
         self.stages[LEARNS].processes.borrow_mut().freeze(&name, true);
-        let noticed = self.wait_for(SILENCE + PATIENCE, |isps| isps.is_in("held"))?;
+        let noticed = self.wait_for(BMP_TIMEOUT + SETTLE_TIMEOUT, |isps| isps.is_in("held"))?;
         let cut = Instant::now();
         let session = self.session()?;
         let seconds = noticed.map_or(f64::INFINITY, |noticed| noticed.as_secs_f64());
         self.check(
             &format!(
                 "a BMP session that says nothing is cut within {:.1} s",
-                (SILENCE + LATE).as_secs_f64()
+                (BMP_TIMEOUT + LATE).as_secs_f64()
             ),
-            was && noticed.is_some_and(|n| n <= SILENCE + LATE) && session["stuck"] == 1,
+            was && noticed.is_some_and(|n| n <= BMP_TIMEOUT + LATE) && session["stuck"] == 1,
             format!("{seconds:.1} s; {}", session["ended"].as_str().unwrap_or("not said")),
         );
         // Learned routes are held: the rounds go on.
@@ -98,7 +98,7 @@ impl TwoIsps<'_> {
         let holds = same && seen.ends_with(" routes") && session["routes"] != 0;
         self.check("its routes are held, and a round changes nothing", holds, seen);
 
-        let down = self.wait_for(BMP_HOLD + PATIENCE, |isps| isps.is_in("down"))?;
+        let down = self.wait_for(BMP_HOLD + SETTLE_TIMEOUT, |isps| isps.is_in("down"))?;
         let held = cut.elapsed();
         let in_time = down.is_some() && held <= BMP_HOLD + LATE;
         let routes = self.session()?["routes"].clone();
@@ -115,7 +115,7 @@ impl TwoIsps<'_> {
         );
         self.event(&format!("{}: the BMP session runs again", TWO[LEARNS].0));
         self.stages[LEARNS].processes.borrow_mut().freeze(&name, false);
-        let back = self.wait_for(PATIENCE, |isps| Ok(is_up(&isps.session()?)))?;
+        let back = self.wait_for(SETTLE_TIMEOUT, |isps| Ok(is_up(&isps.session()?)))?;
         let round = self.stages[LEARNS].next_round()?;
         let same = self.hints_of(LEARNS)? == self.stages[LEARNS].record.hints;
         let tables = self.all_tables()? == before;

@@ -2,17 +2,17 @@
 
 use super::{Collector, Trouble};
 use crate::flows::count::Reason;
-use crate::flows::relayed::{self, LARGEST_MESSAGE, Messages, Relay, Unreadable};
+use crate::flows::relayed::{self, MAX_MESSAGE, Messages, Relay, Unreadable};
 
 impl Collector {
     /// Takes a message of `relay`: for goflow2 a record, for akvorado a datagram. One that is
-    /// larger than [`LARGEST_MESSAGE`] counts as malformed.
+    /// larger than [`MAX_MESSAGE`] counts as malformed.
     ///
     /// Lost datagrams are counted for akvorado only, since goflow2 does not relay what the sequence
     /// numbers count.
     pub fn relayed(&mut self, relay: Relay, octets: &[u8], trouble: &mut dyn FnMut(Trouble)) {
         let read = match relay {
-            _ if octets.len() > LARGEST_MESSAGE => Err(Unreadable::Length),
+            _ if octets.len() > MAX_MESSAGE => Err(Unreadable::Length),
             Relay::Goflow2 => self.goflow2(octets),
             Relay::Akvorado => relayed::akvorado(octets).map(|datagram| {
                 let relayed::Datagram { exporter, received, payload } = datagram;

@@ -413,10 +413,10 @@ fn zeros_in_a_file_cost_no_message() {
 #[test]
 fn domains_are_bounded() {
     let mut collector = collector("");
-    for domain in 0..MOST_DOMAINS_OF_ONE as u32 + 3 {
+    for domain in 0..MAX_DOMAINS_OF_ONE as u32 + 3 {
         take(&mut collector, &encode::ipfix(NOW, 0, domain, &[template()]));
     }
-    assert_eq!(collector.domains.len(), MOST_DOMAINS_OF_ONE);
+    assert_eq!(collector.domains.len(), MAX_DOMAINS_OF_ONE);
     assert_eq!(collector.counted(Reason::Domain).times, 3);
     let again = encode::ipfix(
         NOW,

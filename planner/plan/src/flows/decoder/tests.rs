@@ -128,7 +128,7 @@ fn waiting_sets_are_bounded() {
         (0..times).filter(|_| decoder.wait(found.header, 400, set)).count()
     };
     assert_eq!(wait(30_000, 10), 2);
-    assert_eq!(wait(10, 100), MOST_WAITING - 2);
+    assert_eq!(wait(10, 100), MAX_WAITING - 2);
     decoder.waited(&[400]);
     assert_eq!((decoder.waiting_octets, decoder.waiting()), (0, 0));
 }
@@ -143,7 +143,7 @@ fn templates_are_bounded_and_replaced() {
         let message = encode::ipfix(1, 0, 0, &[encode::data(number, &[vec![0, 0, 0, 9]])]);
         decode(decoder, &message).remove(0)
     };
-    let most = MOST_TEMPLATES as u16;
+    let most = MAX_TEMPLATES as u16;
     for number in 256..=256 + most {
         learn(&mut decoder, number, &[(1, 4)]).unwrap();
     }
@@ -151,7 +151,7 @@ fn templates_are_bounded_and_replaced() {
     assert_eq!(read(&mut decoder, 256 + most).unwrap().flows[0].octets, Some(9));
     learn(&mut decoder, 256 + most, &[(2, 4)]).unwrap();
     assert_eq!(read(&mut decoder, 256 + most).unwrap().flows[0].packets, Some(9));
-    let wide: Vec<encode::Field> = vec![(1, 4); MOST_FIELDS + 1];
+    let wide: Vec<encode::Field> = vec![(1, 4); MAX_FIELDS + 1];
     assert!(matches!(learn(&mut decoder, 300, &wide), Err(Undecoded::Unreadable(_))));
     assert!(matches!(learn(&mut decoder, 300, &[(1, 0)]), Err(Undecoded::Unreadable(_))));
 }

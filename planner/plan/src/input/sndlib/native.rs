@@ -1,6 +1,6 @@
 //! The native format of SNDlib: sections in parentheses, with words between blanks.
 
-use super::{MOST_DEMANDS, MOST_EDGES, MOST_ROUTERS, Name, SndDemand, SndFile, SndLink};
+use super::{MAX_DEMANDS, MAX_EDGES, MAX_ROUTERS, Name, SndDemand, SndFile, SndLink};
 use super::{number, room};
 use crate::topology::Fault;
 
@@ -158,7 +158,7 @@ impl<'a> Tokens<'a> {
 fn nodes(tokens: &mut Tokens<'_>, file: &mut SndFile) -> Result<(), Fault> {
     tokens.expect("(", "after NODES")?;
     while let Some(node) = tokens.id("the id of a node")? {
-        room(file.nodes.len(), MOST_ROUTERS, "nodes", node.line)?;
+        room(file.nodes.len(), MAX_ROUTERS, "nodes", node.line)?;
         file.nodes.push(node);
         tokens.blanks();
         if tokens.rest.starts_with('(') {
@@ -173,7 +173,7 @@ fn nodes(tokens: &mut Tokens<'_>, file: &mut SndFile) -> Result<(), Fault> {
 fn links(tokens: &mut Tokens<'_>, file: &mut SndFile) -> Result<(), Fault> {
     tokens.expect("(", "after LINKS")?;
     while let Some(id) = tokens.id("the id of a link")? {
-        room(file.links.len(), MOST_EDGES, "links", id.line)?;
+        room(file.links.len(), MAX_EDGES, "links", id.line)?;
         let (from, to) = tokens.ends()?;
         let installed = tokens.number("the installed capacity")?;
         tokens.number("the cost of the installed capacity")?;
@@ -195,7 +195,7 @@ fn links(tokens: &mut Tokens<'_>, file: &mut SndFile) -> Result<(), Fault> {
 fn demands(tokens: &mut Tokens<'_>, file: &mut SndFile) -> Result<(), Fault> {
     tokens.expect("(", "after DEMANDS")?;
     while let Some(id) = tokens.id("the id of a demand")? {
-        room(file.demands.len(), MOST_DEMANDS, "demands", id.line)?;
+        room(file.demands.len(), MAX_DEMANDS, "demands", id.line)?;
         let (from, to) = tokens.ends()?;
         let routing_unit = tokens.number("the routing unit")?;
         let value = tokens.number("the value of the demand")?;

@@ -2,7 +2,7 @@
 
 use quick_xml::events::{BytesStart, Event};
 
-use super::{MOST_DEMANDS, MOST_EDGES, MOST_ROUTERS, Name, SndDemand, SndFile, SndLink};
+use super::{MAX_DEMANDS, MAX_EDGES, MAX_ROUTERS, Name, SndDemand, SndFile, SndLink};
 use super::{number, room};
 use crate::input::graphml::{attributes, character};
 use crate::input::xml::Events;
@@ -11,7 +11,7 @@ use crate::topology::Fault;
 /// The deepest nesting of elements; SNDlib has seven levels.
 const DEEPEST: usize = 64;
 /// The longest text of an element that is used, in bytes.
-const LONGEST: usize = 4096;
+const MAX_TEXT: usize = 4096;
 
 /// Reads a text of the XML format.
 pub(super) fn read(text: &str) -> Result<SndFile, Fault> {
@@ -85,7 +85,7 @@ impl Walk {
     }
 
     fn push(&mut self, text: &str) {
-        if self.text.len() + text.len() <= LONGEST {
+        if self.text.len() + text.len() <= MAX_TEXT {
             self.text.push_str(text);
         }
     }
@@ -99,18 +99,18 @@ impl Walk {
         let (from, to) = (unread(line), unread(line));
         match (inside, name.as_str()) {
             (Some("nodes"), "node") => {
-                room(self.file.nodes.len(), MOST_ROUTERS, "nodes", line)?;
+                room(self.file.nodes.len(), MAX_ROUTERS, "nodes", line)?;
                 let id = attributes(tag).and_then(|all| all.get("id").cloned());
                 let text = id.ok_or_else(|| fault(line, "a node has no id: give it one"))?;
                 self.file.nodes.push(Name { text, line });
             }
             (Some("links"), "link") => {
-                room(self.file.links.len(), MOST_EDGES, "links", line)?;
+                room(self.file.links.len(), MAX_EDGES, "links", line)?;
                 let (installed, cost, module) = (0.0, 0.0, None);
                 self.file.links.push(SndLink { from, to, installed, cost, module, line });
             }
             (Some("demands"), "demand") => {
-                room(self.file.demands.len(), MOST_DEMANDS, "demands", line)?;
+                room(self.file.demands.len(), MAX_DEMANDS, "demands", line)?;
                 let (routing_unit, value) = (1.0, f64::NAN);
                 self.file.demands.push(SndDemand { from, to, routing_unit, value, line });
             }

@@ -93,7 +93,7 @@ fn a_reason_is_that_of_its_prefix() {
 #[test]
 fn numbers_that_are_in_use_are_not_taken_and_the_last_one_is_a_bound() {
     let mut full = State::default();
-    for id in FIRST..FIRST + MOST_OBJECTS - 1 {
+    for id in FIRST..FIRST + MAX_OBJECTS - 1 {
         full.paths.insert(id, Vec::new());
     }
     let new = target(&[(0, &[(1, 100)]), (2, &[(2, 100)])]);

@@ -20,7 +20,7 @@ use forebay_serve::token::Hash;
 use forebay_test_support::namespace::{Namespace, run, within};
 use forebay_test_support::{Need, has_root, skip};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 const PLACES: [&str; 6] = ["source", "in", "left", "right", "out", "users"];
 /// The wires, with the numbers of their networks.
 const WIRES: [(&str, &str, u8); 6] = [
@@ -193,9 +193,9 @@ fn user_address(v6: bool, user: u16) -> SocketAddr {
 }
 
 fn until(what: &str, mut so: impl FnMut() -> bool) {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     while !so() {
-        assert!(Instant::now() < end, "{what}: not within {PATIENCE:?}");
+        assert!(Instant::now() < end, "{what}: not within {TIMEOUT:?}");
         thread::sleep(Duration::from_millis(50));
     }
 }

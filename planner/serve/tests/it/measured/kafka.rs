@@ -18,7 +18,7 @@ use rskafka::record::Record;
 use tokio::runtime::Runtime;
 
 /// The time that a condition may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 fn broker() -> Option<String> {
     let broker = std::env::var("FOREBAY_KAFKA").ok();
@@ -35,7 +35,7 @@ fn runtime() -> Runtime {
 fn wait_for(what: &str, mut is: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is() {
-        assert!(begun.elapsed() < PATIENCE, "{what}");
+        assert!(begun.elapsed() < TIMEOUT, "{what}");
         thread::sleep(Duration::from_millis(20));
     }
 }

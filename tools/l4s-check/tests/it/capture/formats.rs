@@ -2,7 +2,7 @@
 
 use forebay_l4s_check::Verdict;
 use forebay_l4s_check::tcp::{
-    Analysis, Feedback, Flags, MOST_CONNECTIONS, Place, Segment, TcpReport,
+    Analysis, Feedback, Flags, MAX_CONNECTIONS, Place, Segment, TcpReport,
 };
 use forebay_queue::Ecn;
 use forebay_units::Nanos;
@@ -173,12 +173,12 @@ fn segment(port: u16, seq: u32, flags: u16, payload: u32) -> Segment {
 #[test]
 fn bounds_are_kept_and_told() {
     let mut analysis = Analysis::new(None);
-    for port in 0..MOST_CONNECTIONS as u16 + 7 {
+    for port in 0..MAX_CONNECTIONS as u16 + 7 {
         analysis.push_segment(&segment(port, 0, SYN, 0));
         analysis.push_segment(&segment(port, 1, ACK, 0));
     }
     let report = analysis.report();
-    assert_eq!((report.connections.len(), report.not_followed), (MOST_CONNECTIONS, 14));
+    assert_eq!((report.connections.len(), report.not_followed), (MAX_CONNECTIONS, 14));
     assert!(report.to_string().contains("14 segments of further connections"), "{report}");
     let mut analysis = Analysis::new(None);
     for n in 0..5_000 {

@@ -7,7 +7,7 @@ use super::{Connection, SCALE, Sample};
 /// The number of rounds in each of the two windows of the maximum filter.
 const ROUNDS: u32 = 5;
 /// The time in nanoseconds whose traffic limits the extra window.
-const LONGEST: u64 = 100_000_000;
+const MAX_EXTRA_TIME: u64 = 100_000_000;
 /// The number of acknowledged segments after which an epoch restarts.
 const OLDEST: u64 = 1 << 20;
 
@@ -58,7 +58,7 @@ impl Aggregation {
 
     /// Returns the segments to add to the window.
     pub(super) fn window(&self, bandwidth: u64) -> u32 {
-        let most = carried(bandwidth, LONGEST);
+        let most = carried(bandwidth, MAX_EXTRA_TIME);
         self.extra[0].max(self.extra[1]).min(most) as u32
     }
 }

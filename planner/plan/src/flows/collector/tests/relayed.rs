@@ -74,7 +74,7 @@ fn relayed_records_and_datagrams_count_as_direct_ones() {
 #[test]
 fn a_message_that_is_too_large_is_not_read() {
     let mut collector = collector("");
-    let large = vec![0; crate::flows::relayed::LARGEST_MESSAGE + 1];
+    let large = vec![0; crate::flows::relayed::MAX_MESSAGE + 1];
     let mut told = Vec::new();
     for relay in Relay::ALL {
         collector.relayed(relay, &large, &mut |trouble| told.push(trouble.what));

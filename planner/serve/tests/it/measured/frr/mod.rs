@@ -15,7 +15,7 @@ use forebay_test_support::namespace::{Namespace, run, within};
 use forebay_test_support::{Need, has_root, skip};
 use forebay_units::Rate;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// The names of the routers.
 pub(crate) const PLACES: [&str; 4] = ["a", "b", "c", "d"];
 /// The wires with the metrics of both ends. The way over `b` is the shortest.
@@ -32,9 +32,9 @@ const USERS: [&str; 2] = ["192.0.2.0/24", "2001:db8:1::/64"];
 
 /// Waits until something is so, and fails if it is not for long.
 pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     while !is_so() {
-        assert!(Instant::now() < end, "{what}: not within {PATIENCE:?}");
+        assert!(Instant::now() < end, "{what}: not within {TIMEOUT:?}");
         thread::sleep(Duration::from_millis(50));
     }
 }
