@@ -36,8 +36,8 @@ pub fn send(
     message.msg_iovlen = 1;
     if !numbers.is_empty() {
         message.msg_control = control.0.as_mut_ptr().cast();
-        // SAFETY: the buffer has room for the header and `MAX_DESCRIPTORS` descriptors, of which these are at
-        // most as many; it is aligned and lives through the call.
+        // SAFETY: the buffer has room for the header and `MAX_DESCRIPTORS` descriptors, of which
+        // these are at most as many; it is aligned and lives through the call.
         unsafe {
             message.msg_controllen = libc::CMSG_SPACE(length as u32) as _;
             let header = libc::CMSG_FIRSTHDR(&raw const message);
@@ -53,8 +53,8 @@ pub fn send(
     usize::try_from(sent).map_err(|_| io::Error::last_os_error())
 }
 
-/// Receives into `buffer`, and adds descriptors that came with it to `into`, [`MAX_DESCRIPTORS`] in all.
-/// Others are closed. Returns the number of bytes, zero at the end.
+/// Receives into `buffer`, and adds descriptors that came with it to `into`, [`MAX_DESCRIPTORS`] in
+/// all. Others are closed. Returns the number of bytes, zero at the end.
 ///
 /// # Errors
 /// If the system call fails.

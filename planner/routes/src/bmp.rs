@@ -153,7 +153,7 @@ impl Session {
         self.last
     }
 
-    /// Whether nothing came from the router for longer than `silence`; [`SESSION_TIMEOUT`] is usual.
+    /// Whether nothing came from the router for longer than `silence`, mostly [`SESSION_TIMEOUT`].
     pub fn is_stuck(&self, now: Duration, silence: Duration) -> bool {
         now.saturating_sub(self.last) > silence
     }

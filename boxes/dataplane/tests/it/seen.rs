@@ -6,9 +6,9 @@ use forebay_dataplane::kernel::EgressObserver;
 use forebay_dataplane::{Counts, Sample, Sampler};
 use forebay_units::Bytes;
 
-/// Share of the packets that the program below the queues may miss. Some kernels do not run it while
-/// a process of theirs is current, and a burst is a few percent of a short transfer. A box adds what
-/// was missed (`docs/decisions/0094-packets-that-no-tracepoint-sees.md`).
+/// Share of the packets that the program below the queues may miss. Some kernels do not run it
+/// while a process of theirs is current, and a burst is a few percent of a short transfer. A box
+/// adds what was missed (`docs/decisions/0094-packets-that-no-tracepoint-sees.md`).
 const MISSED_SHARE: f64 = 0.1;
 
 /// What one place saw of some packets.

@@ -1,8 +1,8 @@
 //! Tests whose verdict depends on how busy the machine is, which run one at a time.
 //!
 //! The same comparisons are in `live`, where they accept that the program below the queues misses a
-//! few packets. Here they accept none. They fail now and then on kernels that do not run the program
-//! for every packet, as `MISSED_SHARE` says.
+//! few packets. Here they accept none. They fail now and then on kernels that do not run the
+//! program for every packet, as `MISSED_SHARE` says.
 
 use forebay_test_support::has_root;
 

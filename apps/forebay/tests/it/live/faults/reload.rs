@@ -257,8 +257,8 @@ pub(crate) fn reload_over_kernel_queues(times: usize, judge: impl FnOnce(&str, P
     pair.head.signal(libc::SIGTERM);
 }
 
-/// Returns how often the control loop of a bundle began, rather than went on, by a log. On a machine
-/// on which feedback came late, the first begin has another reason and does not count.
+/// Returns how often the control loop of a bundle began, rather than went on, by a log. Where
+/// feedback came late, on a busy machine, the first begin has another reason and does not count.
 pub(crate) fn loops_begun(log: &str, bundle: &str) -> usize {
     log.matches(&format!("bundle {bundle}: mode open -> delay control: first measured")).count()
 }
