@@ -113,24 +113,39 @@ fn check(sites: &Sites, device: &str) {
     }
 }
 
-/// Datagrams of many lengths, far fewer than the path holds, have the same bytes at both ends.
-fn same_bytes(sites: &Sites) {
-    let mut before = counts(sites);
+/// Returns the counts of both ends when nothing is under way.
+fn settled_counts(sites: &Sites) -> [(u64, u64); 2] {
+    let mut now = counts(sites);
     until("nothing is under way", || {
-        let last = std::mem::replace(&mut before, counts(sites));
+        let last = std::mem::replace(&mut now, counts(sites));
         std::thread::sleep(std::time::Duration::from_millis(200));
-        last == before
+        last == now
     });
+    now
+}
+
+/// Datagrams of many lengths, far fewer than the path holds, have the same bytes at both ends.
+///
+/// A packet that the program below the queues misses counts with the mean of the bundle's bytes
+/// (`docs/decisions/0094-packets-that-no-tracepoint-sees.md`). So one round of many must be exact.
+fn same_bytes(sites: &Sites) {
     let lengths = || (0..1_300).step_by(13);
-    within(&sites.from.0, move || {
-        let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
-        for len in lengths() {
-            let _ = socket.send_to(&vec![0xa5; len], "10.8.2.2:4000");
+    let bytes = lengths().map(|len| 28 + len as u64).sum::<u64>();
+    until("a round has the same bytes at both ends", || {
+        let before = settled_counts(sites);
+        within(&sites.from.0, move || {
+            let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+            for len in lengths() {
+                let _ = socket.send_to(&vec![0xa5; len], "10.8.2.2:4000");
+            }
+        });
+        let expected = before.map(|(n, all)| (n + lengths().count() as u64, all + bytes));
+        let counted = settled_counts(sites);
+        if counted != expected {
+            eprintln!("sent and received {counted:?}, not {expected:?}");
         }
+        counted == expected
     });
-    let expected = lengths().map(|len| 28 + len as u64).sum::<u64>();
-    let expected = before.map(|(n, bytes)| (n + lengths().count() as u64, bytes + expected));
-    until("all have arrived", || counts(sites) == expected);
 }
 
 #[test]
