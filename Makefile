@@ -12,8 +12,8 @@ BINARY := target/release/forebay
 DEMO_FLAGS ?=
 
 .PHONY: demo demo-plan build deb reproducible setup test test-all test-core test-base test-boxes \
-	test-lab test-planner test-tools test-apps test-faults test-kernel test-kernels test-bgp test-python lint flaky instructions fuzz fuzz-quick \
-	bench bench-dataplane deny clean help
+	test-lab test-planner test-tools test-apps test-faults test-kernel test-kernels test-bgp \
+	test-python lint flaky instructions fuzz fuzz-quick bench bench-dataplane deny clean help
 
 help:
 	@echo 'make demo             build the demonstration and show a queue move on this machine (needs root)'
