@@ -95,8 +95,7 @@ struct Sendbox {
     commands: Commands,
     /// The counters of each bundle at the last tick.
     counts: Vec<Statistics>,
-    /// What the observer had seen of each bundle at the last tick, and what it missed.
-    seen: Vec<Counts>,
+    /// What the observer missed of each bundle.
     missed: Vec<Missed>,
     /// The bundles of which packets waited or left since the last tick.
     busy: Vec<usize>,
@@ -193,7 +192,6 @@ impl Sendbox {
             commands: Commands::open(role, vec![outside.name]),
             receivebox,
             counts: vec![Statistics::default(); count],
-            seen: vec![Counts::default(); count],
             missed: vec![Missed::default(); count],
             busy: Vec::new(),
             due_count: Nanos::ZERO,
@@ -254,7 +252,8 @@ impl Sendbox {
         self.observer.poll(|s| {
             if let Some(bundle) = bundles.get_mut(s.bundle) {
                 let flow = s.flow.map(|f| FlowPosition::new(f.hash, f.pause_us));
-                let Counts { bytes, packets } = with_missed(s.counts, missed, s.bundle);
+                let missed = missed.get(s.bundle).copied().unwrap_or_default();
+                let Counts { bytes, packets } = missed.add_to(s.counts);
                 bundle.on_boundary(s.time, s.fingerprint, bytes, packets, flow);
             }
         })?;
@@ -268,13 +267,10 @@ impl Sendbox {
         self.busy.clear();
         for number in 0..self.bundles.all().end() {
             let Some(bundle) = self.bundles.get_mut(number) else { continue };
-            let seen = self.observer.counts(number)?;
-            if self.seen.len() <= number {
-                self.seen.resize(number + 1, Counts::default());
+            if self.missed.len() <= number {
                 self.missed.resize(number + 1, Missed::default());
             }
-            self.seen[number] = seen;
-            let left = with_missed(seen, &self.missed, number);
+            let left = self.missed[number].on_seen(self.observer.counts(number)?);
             let waits = self.counts.get(number).is_some_and(|counts| counts.queued > 0);
             if bundle.on_total(left.bytes, left.packets) || waits {
                 self.busy.push(number);
@@ -351,9 +347,9 @@ impl Sendbox {
     /// Notes what the observer missed of the bundles whose counters were just read.
     fn note_missed(&mut self) -> Result<(), Error> {
         for &number in &self.busy {
-            let known = self.counts.get(number).zip(self.seen.get(number));
-            if let Some(((class, before), missed)) = known.zip(self.missed.get_mut(number)) {
-                missed.note(class, [*before, self.observer.counts(number)?]);
+            if let Some((class, missed)) = self.counts.get(number).zip(self.missed.get_mut(number))
+            {
+                missed.on_class(class, self.observer.counts(number)?);
             }
         }
         Ok(())
@@ -437,7 +433,7 @@ impl Sendbox {
         if lost > 0 {
             tracing::warn!("{lost} reports of boundary packets were lost: the ring was full");
         }
-        let missed: u64 = self.missed.iter().map(|missed| missed.total().packets).sum();
+        let missed: u64 = self.missed.iter().map(Missed::packets).sum();
         if missed > 0 {
             tracing::info!(
                 "the kernel did not run the program below the queues for {missed} packets, which \
@@ -457,12 +453,6 @@ impl Sendbox {
         }
         logged
     }
-}
-
-/// Adds what was missed of a bundle to what was seen.
-fn with_missed(seen: Counts, missed: &[Missed], number: usize) -> Counts {
-    let missed = missed.get(number).map(Missed::total).unwrap_or_default();
-    Counts { bytes: seen.bytes + missed.bytes, packets: seen.packets + missed.packets }
 }
 
 /// Returns the rules of a bundle's classes without the last, which takes the rest.

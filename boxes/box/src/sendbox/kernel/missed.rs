@@ -15,6 +15,8 @@ const READINGS: usize = 10;
 /// The packets of one bundle that were missed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Missed {
+    /// What the program had seen before the next reading of the class.
+    seen: Counts,
     /// The packets that the class had counted at the last reading.
     class: u64,
     /// The packets of the class without those that were seen until after the reading, at the last
@@ -31,9 +33,15 @@ pub(super) struct Missed {
 }
 
 impl Missed {
-    /// Notes a reading of the class, and what was seen before it and after it. Packets pass between
-    /// these readings, many of them if this process has to wait for a processor.
-    pub(super) fn note(&mut self, class: &Statistics, [before, seen]: [Counts; 2]) {
+    /// Notes what the program has seen before the class is read, and returns what has left.
+    pub(super) fn on_seen(&mut self, seen: Counts) -> Counts {
+        self.seen = seen;
+        self.add_to(seen)
+    }
+
+    /// Notes a reading of the class, and what was seen after it. Packets pass between the readings,
+    /// many of them if this process has to wait for a processor.
+    pub(super) fn on_class(&mut self, class: &Statistics, seen: Counts) {
         // A class that was just created, or has no answer.
         if class.packets == 0 {
             return;
@@ -43,7 +51,7 @@ impl Missed {
         }
         self.class = class.packets;
         let without = |seen: Counts| class.packets as i64 - seen.packets as i64;
-        let most = without(before);
+        let most = without(self.seen);
         self.least = if self.readings == 0 { most } else { self.least.min(most) };
         self.differences[self.readings % READINGS] = without(seen);
         self.readings += 1;
@@ -60,9 +68,15 @@ impl Missed {
         }
     }
 
-    /// Returns what was missed so far. It never decreases.
-    pub(super) fn total(&self) -> Counts {
-        self.total
+    /// Returns the number of packets that were missed so far. It never decreases.
+    pub(super) fn packets(&self) -> u64 {
+        self.total.packets
+    }
+
+    /// Adds what was missed so far to what was seen.
+    pub(super) fn add_to(&self, seen: Counts) -> Counts {
+        let Counts { bytes, packets } = self.total;
+        Counts { bytes: seen.bytes + bytes, packets: seen.packets + packets }
     }
 }
 
@@ -78,9 +92,10 @@ mod tests {
     fn note(missed: &mut Missed, readings: usize, class: u64, seen: u64) -> u64 {
         for _ in 0..readings {
             let class = Statistics { packets: class, ..Statistics::default() };
-            missed.note(&class, [seen, seen].map(counts));
+            missed.on_seen(counts(seen));
+            missed.on_class(&class, counts(seen));
         }
-        let Counts { bytes, packets } = missed.total();
+        let Counts { bytes, packets } = missed.total;
         assert_eq!(bytes, Bytes(packets * 1000));
         packets
     }
@@ -111,12 +126,13 @@ mod tests {
         let mut missed = Missed::default();
         for reading in 1..10 * READINGS as u64 {
             let [before, after] = [reading * 1_000, reading * 1_000 + reading * 37 % 900];
-            let class = Statistics { packets: before, ..Statistics::default() };
-            missed.note(&class, [before, after].map(counts));
-            let class = Statistics { packets: after, ..Statistics::default() };
-            missed.note(&class, [before, after].map(counts));
+            for packets in [before, after] {
+                let class = Statistics { packets, ..Statistics::default() };
+                missed.on_seen(counts(before));
+                missed.on_class(&class, counts(after));
+            }
         }
-        assert_eq!(missed.total(), Counts::default());
+        assert_eq!(missed.total, Counts::default());
     }
 
     /// The program counts packets that pass without a class too, while no process reports.
