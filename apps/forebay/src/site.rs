@@ -202,8 +202,8 @@ fn write(directory: &Path, sites: &[Site]) -> Result<String, Failure> {
             site.name
         );
     }
-    text += "whoever has a key can pose as a site, so that no copy should stay here; `forebay check` \
-             and `forebay status` print fingerprints, which are the same at both ends:\n";
+    text += "a key lets its holder pose as a site, so keep no copy here; `forebay check` and \
+             `forebay status` print fingerprints, which are the same at both ends:\n";
     Ok(text + &keys)
 }
 

@@ -337,7 +337,9 @@ mod tests {
                      Mbit/s: limit 24.00, sent 23.50, received unknown; lost 1.2 %\n    \
                      round trip 52.0 ms, at least 50.0 ms (3.2 s old); wait 2.0 ms in the\n      \
                      network, 34.1 ms here (102 kB)\n    since the start, here: dropped 12, \
-                     marked 3\n    fingerprint of the key: 630d-cd29-66c4-3366\n    rate: probing for more, no queue seen\n    1.5 s ago: epoch 256 -> 128 packets\n\n  \
+                     marked 3\n    fingerprint of the key: 630d-cd29-66c4-3366\n    \
+                     rate: probing for more, no queue seen\n    1.5 s ago: epoch 256 -> 128 \
+                     packets\n\n  \
                      from branch (192.0.2.1:28316): not heard yet\n    TROUBLE: no message";
         assert!(text.starts_with(start), "{text}");
         assert!(text.ends_with("\n    12 packets, 3.4 MB\n"), "{text}");

@@ -85,8 +85,9 @@ pub fn open(path: &Path, most: u64) -> Result<Input, ConfigError> {
     begin(path, from, most)
 }
 
-/// Reads the file at `path`, or the standard input if it is `-`, into memory: at most `most`
-/// octets, and of a compressed one at most [`MAX_UNPACKED`].
+/// Reads the file at `path`, or the standard input if it is `-`, into memory.
+///
+/// At most `most` octets are read. A compressed file may unpack to [`MAX_UNPACKED`] at most.
 ///
 /// # Errors
 /// As [`open`]; or if the file is damaged, larger, or cut before its first octet.

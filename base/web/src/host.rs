@@ -2,8 +2,8 @@
 //!
 //! A page of others can give its own name the address of a service (DNS rebinding). A browser then
 //! lets that page read the answers, also at addresses that only the browser's machine reaches. The
-//! browser tells the name in the header `Host`, so that names that the service does not know are
-//! refused. With TLS no check is needed: the browser compares the name with the certificate.
+//! browser sends the name in the header `Host`, so a service refuses names that it does not know.
+//! With TLS no check is needed: the browser compares the name with the certificate.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
@@ -62,8 +62,8 @@ impl Hosts {
         if good {
             return Ok(());
         }
-        let message = "the service does not know itself by this name: use its address as a number, \
-                       or add the name to its hosts";
+        let message = "this is no host name of the service: use its IP address, or add the name \
+                       to its hosts";
         Err(Answer::error(403, "host", None, message))
     }
 

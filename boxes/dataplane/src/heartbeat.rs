@@ -1,8 +1,8 @@
 //! The heartbeat of a process, by which its BPF programs know that it is alive.
 //!
 //! A program outlives its process. A process that died cannot change what the program does, so the
-//! process writes the time regularly, and the program lets traffic pass without it when the last
-//! time is older than [`HEARTBEAT_TIMEOUT`].
+//! process writes the time regularly. When the last time is older than [`HEARTBEAT_TIMEOUT`], the
+//! program lets traffic pass without the process.
 
 use forebay_units::Nanos;
 use libbpf_rs::Object;

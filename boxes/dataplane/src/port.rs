@@ -60,9 +60,11 @@ pub trait Port: Send {
     /// is room.
     fn descriptors(&self) -> Vec<RawFd>;
 
-    /// Reports that the process was alive at `now`. A port of a wire over AF_PACKET receives frames
-    /// only from the first report until [`HEARTBEAT_TIMEOUT`](crate::HEARTBEAT_TIMEOUT) after the last one. Before and
-    /// after that they pass to the other port without the process.
+    /// Reports that the process was alive at `now`.
+    ///
+    /// A port of a wire over AF_PACKET receives frames from the first report on. When the last one
+    /// is older than [`HEARTBEAT_TIMEOUT`](crate::HEARTBEAT_TIMEOUT), it receives none. Frames that
+    /// it does not receive pass to the other port without the process.
     fn report_alive(&mut self, _now: Nanos) {}
 
     /// Lets frames that arrive from now on pass to the other port without this process, if the

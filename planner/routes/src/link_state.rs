@@ -272,8 +272,8 @@ impl Graph {
         routers
     }
 
-    /// Returns the pairs of routers with a link from the first to the second, by identifier. They
-    /// are [`MAX_OBJECTS`] at most, since a network of many routers has far more pairs.
+    /// Returns the pairs of routers with a link from the first to the second, by identifier. A
+    /// network of many routers has far more pairs than [`MAX_OBJECTS`], which is their limit.
     pub fn adjacencies(&self) -> BTreeSet<Adjacency> {
         let mut pairs = BTreeSet::new();
         let mut members: BTreeMap<&[u8], Members<'_>> = BTreeMap::new();

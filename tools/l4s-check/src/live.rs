@@ -114,8 +114,8 @@ pub fn reflect(address: SocketAddr, stop: impl Fn() -> bool) -> io::Result<()> {
         };
         socket.receive(answer)?;
         for (to, echo) in answers.drain(..) {
-            // Whoever sends from where no answer can go, such as port 0 or a broadcast address,
-            // gets none. It says nothing about the socket.
+            // No answer can go to port 0 or to a broadcast address. The socket can still send to
+            // others.
             let _ = socket.send(to, Ecn::NotEct, &echo.encode());
         }
     }

@@ -63,8 +63,7 @@ const SPARE_CHUNKS: u64 = 16_384;
 const WORKER_CHUNKS: u64 = 8_192;
 
 /// The time between two checks of the interfaces, and between two reports that this process is
-/// alive. A report may be late by several times this before
-/// [`forebay_dataplane::HEARTBEAT_TIMEOUT`] is over.
+/// alive. It is a fraction of [`HEARTBEAT_TIMEOUT`], so that a report may be late.
 const CHECK: Nanos = Nanos::from_millis(100);
 /// The longest time that a box takes at its end to send the frames that it has.
 const LEAVE: Nanos = Nanos::from_millis(300);

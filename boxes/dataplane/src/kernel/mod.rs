@@ -11,8 +11,9 @@
 //!
 //! The classifier outlives its process, and so do the rates of the queues. Therefore it sends
 //! packets into the bundles' classes only while the process reports that it is alive
-//! ([`EgressObserver::report_alive`]). From [`HEARTBEAT_TIMEOUT`](crate::HEARTBEAT_TIMEOUT) after the last report on,
-//! all packets stay in the root qdisc, without a limit.
+//! ([`EgressObserver::report_alive`]). When the last report is older than
+//! [`HEARTBEAT_TIMEOUT`](crate::HEARTBEAT_TIMEOUT), all packets stay in the root qdisc, without a
+//! limit.
 //!
 //! The observer knows a device by its index and, from its first packet on, by its address in kernel
 //! memory. A device that disappears and comes back under the same index needs another observer.

@@ -1,6 +1,6 @@
 //! Simulates paths, clocks and feedback that misbehave. No controller may leave the bundle worse
-//! off than without boxes for longer than the claim's bar. One seed takes a third of the time; the
-//! tests of the same names in the module `measured` take all of the claims.
+//! off than without boxes for longer than the claim's bar. These tests run one seed. The tests of
+//! the same names in the module `measured` run all seeds of the claims.
 
 use std::path::Path;
 

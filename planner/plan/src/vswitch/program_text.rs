@@ -10,8 +10,9 @@ impl Program {
     /// Reads a program from a JSON text.
     ///
     /// # Errors
-    /// If the text is not JSON, a field is unknown, missing, duplicate or of another type, a demand
-    /// is above 10^15 bit/s, or there are more than [`MAX_WISHES`]. The refusal names the field.
+    /// If the text is not JSON; if a field is unknown, missing, duplicate or of another type; if a
+    /// demand is above 10^15 bit/s; or if a list has more than [`MAX_WISHES`] entries. The refusal
+    /// names the field.
     pub fn read(text: &[u8]) -> Result<Self, Refusal> {
         let mut json = serde_json::Deserializer::from_slice(text);
         let program: Self = serde_path_to_error::deserialize(&mut json).map_err(|e| {

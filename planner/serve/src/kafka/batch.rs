@@ -1,8 +1,8 @@
 //! Batches of messages as Kafka stores them (its record batches, magic number 2), and how many of
 //! their messages and octets are read.
 //!
-//! Whoever may write into the topic chooses what a batch unpacks to. Therefore both are bounded
-//! before anything is kept. A batch beyond the bounds, or one that cannot be read, is skipped.
+//! A producer chooses what its batches unpack to. Therefore both are bounded before anything is
+//! kept. A batch beyond the bounds, or one that cannot be read, is skipped.
 
 use std::borrow::Cow;
 use std::io::{ErrorKind, Read};
@@ -94,13 +94,17 @@ fn read(batch: &[u8], base: i64, from: i64) -> Result<Batch, Refused> {
     head.take(14)?;
     let count = usize::try_from(head.int()?).unwrap_or(0);
     let is_control = attributes & 0x20 != 0;
-    let messages = match () {
-        () if magic > 2 => Err(Refused::Malformed),
-        () if !is_whole => Err(Refused::Checksum),
-        () if is_control => Ok(Vec::new()),
-        () if count > MAX_MESSAGES => Err(Refused::Messages),
-        () => unpacked(head.0, attributes & 7)
-            .and_then(|octets| messages(&octets, count, from.saturating_sub(base))),
+    let messages = if magic > 2 {
+        Err(Refused::Malformed)
+    } else if !is_whole {
+        Err(Refused::Checksum)
+    } else if is_control {
+        Ok(Vec::new())
+    } else if count > MAX_MESSAGES {
+        Err(Refused::Messages)
+    } else {
+        unpacked(head.0, attributes & 7)
+            .and_then(|octets| messages(&octets, count, from.saturating_sub(base)))
     };
     let next = base.saturating_add(i64::from(last)).saturating_add(1);
     Ok(Batch { next, newest: is_whole.then_some(newest), messages })

@@ -241,7 +241,7 @@ impl Guard {
     /// Returns the share of bytes that arrive.
     ///
     /// Where others fill a short buffer, packets are lost at any rate, so that less arrives than is
-    /// sent without a longer queue. Loss above [`MAX_LOSS`] is not made up for.
+    /// sent without a longer queue. The share is never below one minus [`MAX_LOSS`].
     fn delivered(&self) -> f64 {
         1.0 - self.loss().min(MAX_LOSS)
     }
